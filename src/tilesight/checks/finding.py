@@ -1,0 +1,33 @@
+"""A finding: one fault of one kernel, in the author's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong, where, and how to repair it.
+
+    Args:
+        kind: the fault's name, such as `out-of-bounds`
+        file, line: the kernel's own line
+        programs: linear ids of programs that show the fault (at most the first 8)
+        program_count: how many programs show it
+        lanes: first and last lane (flat index in the block) of the first such program
+        lane_count: how many lanes in all programs show it
+        tensor: the tensor concerned
+        message: one sentence with the numbers
+        hint: the repair
+    """
+
+    kind: str
+    file: str
+    line: int
+    programs: tuple[int, ...]
+    program_count: int
+    lanes: tuple[int, int]
+    lane_count: int
+    tensor: str
+    message: str
+    hint: str

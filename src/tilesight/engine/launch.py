@@ -1,0 +1,77 @@
+"""What is executed: a kernel's module with its arguments, grid and options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """A tensor argument: the bytes that its elements span, at an address of their own.
+
+    Args:
+        name: the kernel's parameter name
+        address: byte address of `data[0]`; the engine's pointers are these addresses
+        data: uint8 [bytes], writable view of the tensor's storage from its lowest to its highest element
+        dtype: element type in PyTorch's short form, such as `float32` or `bfloat16`
+        shape, strides: the tensor's, in elements
+        pointer: byte address the kernel is handed (that of element 0)
+        tensor_name: the caller's name for the tensor, where known
+    """
+
+    name: str
+    address: int
+    data: NDArray[np.uint8]
+    dtype: str
+    item_bytes: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    pointer: int
+    tensor_name: str = ""
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+
+ArgumentValue = Memory | int | float | bool | None
+
+
+@dataclass(frozen=True, eq=False)
+class Argument:
+    """One parameter of the kernel's TTIR function, in order, with the value it is given."""
+
+    name: str
+    value: ArgumentValue
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """A kernel, its arguments, constexprs, grid and options.
+
+    `arguments` line up with the TTIR function's parameters (constexprs and arguments specialised
+    away are in `constexprs` instead). `ttir` is the module's text. `file`, `first_line` and
+    `source` show the kernel as its author wrote it.
+    """
+
+    kernel: str
+    ttir: str
+    arguments: tuple[Argument, ...]
+    grid: tuple[int, int, int]
+    constexprs: dict[str, object] = field(default_factory=dict[str, object])
+    options: dict[str, object] = field(default_factory=dict[str, object])
+    file: str = ""
+    first_line: int = 0
+    source: str = ""
+
+    @property
+    def programs(self) -> int:
+        return prod(self.grid)
+
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        return tuple(a.value for a in self.arguments if isinstance(a.value, Memory))

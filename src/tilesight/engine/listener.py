@@ -1,0 +1,64 @@
+"""What a listener hears: one record before and after each load, store and atomic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilesight.engine.launch import Launch, Memory
+from tilesight.ir.module import Location, Operation
+
+AccessKind = Literal["load", "store", "atomic"]
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One execution of a memory operation by a chunk of programs.
+
+    P programs run at once; the block has shape B. Arrays may have extent 1 on an axis along which
+    they do not vary (NumPy broadcasting gives the full [P, *B]).
+
+    Args:
+        kind: load, store or atomic
+        operation: the TTIR operation
+        location: the kernel's own line (outermost inlining frame)
+        memory: the tensor that the pointers derive from; None where it is not one tensor
+        programs: [P] int64, linear program ids (x fastest, then y, then z)
+        shape: (P, *B), the full shape
+        address: [P, *B] int64, byte address of each lane
+        mask: [P, *B] bool of lanes that access, or None when all do
+        out_of_bounds: [P, *B] bool of active lanes outside `memory`, or None when there are none
+        item_bytes: bytes of one lane
+        values: [P, *B] what was loaded or is stored; None before a load
+    """
+
+    kind: AccessKind
+    operation: Operation
+    location: Location
+    memory: Memory | None
+    programs: NDArray[np.int64]
+    shape: tuple[int, ...]
+    address: NDArray[np.int64]
+    mask: NDArray[np.bool_] | None
+    out_of_bounds: NDArray[np.bool_] | None
+    item_bytes: int
+    values: NDArray[np.generic] | None
+
+
+class Listener:
+    """Base class: override what you want to hear; what is not overridden costs nothing."""
+
+    def launch_begins(self, launch: Launch) -> None:
+        """Before the first program runs."""
+
+    def before_access(self, access: Access) -> None:
+        """Before memory is read or written."""
+
+    def after_access(self, access: Access) -> None:
+        """After memory was read or written; `values` is filled."""
+
+    def launch_ends(self, launch: Launch) -> None:
+        """After the last program ran."""

@@ -1,0 +1,243 @@
+"""What the roads lead to: the records that reports show and JSON carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilesight.checks.finding import Finding
+from tilesight.ledger.model import Bytes, KernelTraffic, Ledger, RoundTrip
+
+
+@dataclass(frozen=True)
+class GraphOp:
+    """One node of a graph that Dynamo or AOT captured.
+
+    Args:
+        name: the node's name
+        target: such as `aten.add.Tensor`, or `relu` for a Dynamo node
+        inputs: names of the nodes it reads
+        shape, dtype: of its (first) result; empty where it has none
+        source: the user's `file:line`, empty where unknown
+        code: the user's text on that line
+    """
+
+    name: str
+    target: str
+    inputs: tuple[str, ...]
+    shape: tuple[int | str, ...]
+    dtype: str
+    source: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The graph before lowering (`ops`: ATen) and as Dynamo saw it (`fx`)."""
+
+    ops: tuple[GraphOp, ...]
+    fx: tuple[GraphOp, ...] = ()
+    inputs: tuple[GraphOp, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The three parts of a kernel: line numbers (1-based) in the kernel's own source text."""
+
+    program_id: tuple[int, ...] = ()
+    load: tuple[int, ...] = ()
+    store: tuple[int, ...] = ()
+    mask: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the compiled road: a generated Triton kernel or an extern call.
+
+    `bytes`, `registers`, `predicted_us` and their neighbours are None until measured.
+    """
+
+    name: str
+    kind: str
+    ops: tuple[str, ...]
+    source: str = ""
+    source_lines: tuple[str, ...] = ()
+    parts: Parts = Parts()
+    grid: tuple[int, ...] | None = None
+    config: dict[str, object] = field(default_factory=dict[str, object])
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    bytes: Bytes = Bytes()
+    flops: int | None = None
+    registers: int | None = None
+    spills: int | None = None
+    shared_bytes: int | None = None
+    occupancy: float | None = None
+    predicted_us: float | None = None
+
+
+@dataclass(frozen=True)
+class NotFused:
+    """Two neighbours that Inductor left apart, with its own reason."""
+
+    a: str
+    b: str
+    reason: str
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Break:
+    """A graph break: the user's `file:line` and Dynamo's reason."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CompileTimes:
+    """Seconds of the first and the second compilation in this process, and what was cached."""
+
+    cold_s: float | None = None
+    warm_s: float | None = None
+    cache: str | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The compiled road of one function or module, for one target."""
+
+    subject: str
+    inputs: tuple[str, ...]
+    target: str
+    torch: str
+    triton: str
+    graph: Graph
+    breaks: tuple[Break, ...]
+    kernels: tuple[Kernel, ...]
+    ledger: Ledger
+    not_fused: tuple[NotFused, ...]
+    compile: CompileTimes
+    output_code: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TracedTensor:
+    """A tensor argument of a traced launch."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    elements: int
+
+
+@dataclass(frozen=True)
+class TilePicture:
+    """How a launch cuts a flat tensor into tiles, for the picture.
+
+    Args:
+        tensor: the tensor drawn
+        elements: its length
+        first, last: [programs] lowest and highest element index each drawn program's lanes name,
+            masked-off lanes included; may lie outside the tensor
+        program_ids: the programs drawn (all, or the first and the last few)
+        tile_lanes: lanes of one tile
+        tail_lanes_off: lanes of the last tile that lie past the tensor's end
+    """
+
+    tensor: str
+    elements: int
+    program_ids: tuple[int, ...]
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    tile_lanes: int
+    tail_lanes_off: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The hand-written road of one launch."""
+
+    kernel: str
+    file: str
+    first_line: int
+    source: str
+    parts: Parts
+    grid: tuple[int, int, int]
+    programs: int
+    constexprs: dict[str, object]
+    options: dict[str, object]
+    tensors: tuple[TracedTensor, ...]
+    traffic: KernelTraffic
+    findings: tuple[Finding, ...]
+    tiles: TilePicture | None = None
+    executed_on: str = "engine"
+    not_executed: str = ""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One of eager, compiled, hand or a peer.
+
+    Args:
+        name: the provider
+        ok: every output is within tolerance of the float64 reference
+        max_error: largest |output − reference| / (1 + |reference|)
+        tolerance: what `ok` was judged by
+        bytes: bytes through HBM
+        round_trips: intermediates stored and loaded again
+        note: why a figure is missing, in one sentence
+    """
+
+    name: str
+    ok: bool | None
+    max_error: float | None
+    tolerance: float | None
+    bytes: Bytes = Bytes()
+    round_trips: tuple[RoundTrip, ...] = ()
+    kernels: tuple[str, ...] = ()
+    predicted_us: float | None = None
+    measured_us: float | None = None
+    roofline_share: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class LinePair:
+    """A line of the hand-written kernel next to its counterpart in the generated one.
+
+    `part` is `program_id`, `load`, `store`, `mask` or `compute`; an empty text means that the
+    other kernel has no such line.
+    """
+
+    part: str
+    hand_line: int
+    hand: str
+    generated_line: int
+    generated: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One case on both roads, side by side."""
+
+    case: str
+    inputs: tuple[str, ...]
+    target: str
+    ideal_bytes: int
+    providers: tuple[Provider, ...]
+    observation: Observation
+    hand: tuple[Trace, ...]
+    pairs: tuple[LinePair, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """What `tilesight run` saw of a script."""
+
+    script: str
+    exit: int
+    launches: tuple[Trace, ...]
+    regions: tuple[Observation, ...]
+    notes: tuple[str, ...] = ()
