@@ -54,7 +54,18 @@ class DenseElements:
         return len(self.values) == 1
 
 
-Attribute = int | float | bool | str | SymbolRef | DenseElements | Type | tuple["Attribute", ...] | dict[str, "Attribute"] | None
+Attribute = (
+    int
+    | float
+    | bool
+    | str
+    | SymbolRef
+    | DenseElements
+    | Type
+    | tuple["Attribute", ...]
+    | dict[str, "Attribute"]
+    | None
+)
 
 
 @dataclass(eq=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilesight.capture.parts import Parts
 from tilesight.checks.finding import Finding
 from tilesight.ledger.model import Bytes, KernelTraffic, Ledger, RoundTrip
+from tilesight.ledger.tiles import TilePicture
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,6 @@ class Graph:
     fx: tuple[GraphOp, ...] = ()
     inputs: tuple[GraphOp, ...] = ()
     outputs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The three parts of a kernel: line numbers (1-based) in the kernel's own source text."""
-
-    program_id: tuple[int, ...] = ()
-    load: tuple[int, ...] = ()
-    store: tuple[int, ...] = ()
-    mask: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,29 +122,6 @@ class TracedTensor:
     shape: tuple[int, ...]
     dtype: str
     elements: int
-
-
-@dataclass(frozen=True)
-class TilePicture:
-    """How a launch cuts a flat tensor into tiles, for the picture.
-
-    Args:
-        tensor: the tensor drawn
-        elements: its length
-        first, last: [programs] lowest and highest element index each drawn program's lanes name,
-            masked-off lanes included; may lie outside the tensor
-        program_ids: the programs drawn (all, or the first and the last few)
-        tile_lanes: lanes of one tile
-        tail_lanes_off: lanes of the last tile that lie past the tensor's end
-    """
-
-    tensor: str
-    elements: int
-    program_ids: tuple[int, ...]
-    first: tuple[int, ...]
-    last: tuple[int, ...]
-    tile_lanes: int
-    tail_lanes_off: int
 
 
 @dataclass(frozen=True)

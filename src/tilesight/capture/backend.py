@@ -1,0 +1,167 @@
+"""A Triton back end whose last stage is TTIR, and the driver that hands launches to the engine.
+
+The front end is the CUDA back end's own (its options, libdevice names and TTIR passes), so that the
+module the engine executes is the module a GPU build would lower. Seen to work on Triton 3.6, 3.7.1
+and 3.8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from triton.backends import Backend, backends
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+from triton.backends.nvidia.compiler import CUDABackend
+from triton.runtime.driver import driver as triton_driver
+
+BACKEND_NAME = "tilesight"
+DEVICE_KEY = "tilesight-engine"
+UNLIMITED = 2**31 - 1
+
+RunKernel = Callable[[Any, Any, str, tuple[int, int, int], tuple[Any, ...]], None]
+
+
+def _source_hash() -> str:
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+
+
+class EngineBackend(CUDABackend):
+    """Triton's front end and TTIR passes for a CUDA architecture; nothing after TTIR."""
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return target.backend == BACKEND_NAME
+
+    def __init__(self, target: GPUTarget) -> None:
+        super().__init__(target)
+        self.binary_ext = "ttir"
+
+    def get_target_name(self, options: Any) -> str:
+        return f"{BACKEND_NAME}:{self.target.arch}"
+
+    def add_stages(self, stages: dict[str, Any], options: Any, language: Any = None) -> None:
+        capability = int(self._parse_arch(options.arch))
+
+        def to_text(module: Any, metadata: dict[str, Any]) -> str:
+            optimised = CUDABackend.make_ttir(module, metadata, options, capability)
+            text = str(optimised)
+            metadata["name"] = _public_function_name(text)
+            metadata["shared"] = 0
+            return text
+
+        stages["ttir"] = to_text
+
+    def pack_metadata(self, metadata: Any) -> Any:
+        return metadata
+
+    def hash(self) -> str:
+        return f"{BACKEND_NAME}-{self.target.arch}-{_source_hash()}"
+
+
+def _public_function_name(ttir: str) -> str:
+    match = re.search(r"tt\.func public @([\w.$]+|\"[^\"]+\")", ttir)
+    if match is None:
+        raise RuntimeError("Triton's TTIR holds no public function")
+    return match.group(1).strip('"')
+
+
+class _Utils:
+    """What Triton asks of a driver when it loads a compiled kernel: here the text is the kernel."""
+
+    def load_binary(self, name: str, kernel: Any, shared: int, device: Any) -> tuple[Any, ...]:
+        text = kernel.decode() if isinstance(kernel, bytes) else kernel
+        return text, text, 0, 0, UNLIMITED
+
+    def get_device_properties(self, device: Any) -> dict[str, int]:
+        return {"max_shared_mem": UNLIMITED, "multiprocessor_count": 1, "warpSize": 32}
+
+    def unload_module(self, module: Any) -> None:
+        return None
+
+
+class EngineDriver(DriverBase):
+    """Triton's view of the engine: a device that takes CPU tensors.
+
+    Args:
+        run_kernel: called with (source, metadata, TTIR text, grid, every bound argument)
+        arch: compute capability the front end specialises for, such as 90
+        session: whoever installed the driver, for those who find it active
+    """
+
+    def __init__(self, run_kernel: RunKernel, arch: int = 90, session: object = None) -> None:
+        super().__init__()
+        self.session = session
+        self._run_kernel = run_kernel
+        self._arch = arch
+        self.utils = _Utils()
+
+    @classmethod
+    def is_active(cls) -> bool:
+        return False
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        return ty
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget(BACKEND_NAME, self._arch, 32)
+
+    def get_current_device(self) -> str:
+        return DEVICE_KEY
+
+    def set_current_device(self, device: Any) -> None:
+        return None
+
+    def get_current_stream(self, device: Any = None) -> int:
+        return 0
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> Any:
+        import torch
+
+        return torch.cpu
+
+    def get_benchmarker(self) -> Callable[..., Sequence[float]]:
+        return _first_config_wins
+
+    def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
+        def launch(grid_x: int, grid_y: int, grid_z: int, stream: Any, function: str, packed: Any,
+                   launch_metadata: Any, enter_hook: Any, exit_hook: Any, *arguments: Any) -> None:
+            if enter_hook is not None:
+                enter_hook(launch_metadata)
+            self._run_kernel(source, metadata, function, (int(grid_x), int(grid_y), int(grid_z)), arguments)
+            if exit_hook is not None:
+                exit_hook(launch_metadata)
+
+        return launch
+
+
+def _first_config_wins(kernel_call: Any, *, quantiles: Sequence[float] | None = None, **_: Any) -> list[float]:
+    """Give each config the same time and run none, so that autotune keeps its first one."""
+    return [1.0] * (len(quantiles) if quantiles else 1)
+
+
+def register_backend() -> None:
+    """Make Triton know the engine's back end; it stays inactive until a driver is installed."""
+    backends.setdefault(BACKEND_NAME, Backend(compiler=EngineBackend, driver=EngineDriver))
+
+
+def active_driver() -> Any:
+    """The driver Triton has been given, or None while it has not chosen one (`DriverConfig._active`)."""
+    return triton_driver._active
+
+
+def install_driver(driver: Any) -> None:
+    """Make `driver` the one Triton launches through; None lets Triton choose again."""
+    if driver is None:
+        triton_driver._active = None
+    else:
+        triton_driver.set_active(driver)

@@ -1,0 +1,1 @@
+"""torch.compile for a GPU that is not here: capture, read, execute."""

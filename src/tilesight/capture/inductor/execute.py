@@ -1,0 +1,101 @@
+"""Run Inductor's generated wrapper on the CPU: its kernels on the engine, its extern calls in torch."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tilesight.capture.inductor.kernels import LoadedKernel, load_kernel
+from tilesight.errors import CaptureError, TilesightError
+
+_CUDA_ONLY_IMPORTS = {"AsyncCompile", "_cuda_getCurrentRawStream"}
+_REPLACED_NAMES = {"async_compile", "empty_strided_cuda"}
+
+
+class _Loader:
+    """Stands in for Inductor's AsyncCompile: loads each kernel when the module defines it."""
+
+    def triton(self, name: str, source: str, **_: Any) -> LoadedKernel:
+        return load_kernel(name, source)
+
+    def wait(self, scope: Any) -> None:
+        return None
+
+
+class _ForCpu(ast.NodeTransformer):
+    """Rewrites what only a CUDA build has: device guards, the raw stream, `cuda` devices."""
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:  # noqa: N802 (ast's own naming)
+        return None if any(alias.name in _CUDA_ONLY_IMPORTS for alias in node.names) else node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:  # noqa: N802
+        names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+        return None if names & _REPLACED_NAMES else self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802
+        match ast.unparse(node):
+            case "torch.cuda._DeviceGuard":
+                return ast.copy_location(ast.Name(id="_device_guard", ctx=ast.Load()), node)
+            case "torch.cuda.set_device":
+                return ast.copy_location(ast.Name(id="_set_device", ctx=ast.Load()), node)
+            case _:
+                return self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:  # noqa: N802
+        if node.value in ("cuda", "cuda:0"):
+            return ast.copy_location(ast.Constant("cpu"), node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        if ast.unparse(node.func) in ("device", "torch.device"):
+            node.keywords = [k for k in node.keywords if k.arg != "index"]
+        return node
+
+
+def executable(code: str) -> dict[str, Any]:
+    """The namespace of a generated wrapper, ready to run on CPU tensors."""
+    tree = ast.fix_missing_locations(_ForCpu().visit(ast.parse(code)))
+    scope: dict[str, Any] = {
+        "__name__": "tilesight_generated",
+        "__file__": "<generated wrapper>",
+        "async_compile": _Loader(),
+        "get_raw_stream": lambda device: 0,
+        "empty_strided_cuda": _undefined_memory,
+        "_device_guard": lambda device: contextlib.nullcontext(),
+        "_set_device": lambda device: None,
+    }
+    exec(compile(tree, "<generated wrapper>", "exec"), scope)
+    return scope
+
+
+def _undefined_memory(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """A new tensor that promises nothing: NaN, or a large odd number, in every element."""
+    tensor = torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype)
+    if dtype.is_floating_point:
+        return tensor.fill_(float("nan"))
+    return tensor.fill_(True if dtype == torch.bool else torch.iinfo(dtype).max - 2)
+
+
+def run_wrapper(code: str, inputs: Sequence[Any]) -> list[Any]:
+    """The outputs of a generated wrapper on CPU tensors; the engine's session must be installed.
+
+    Args:
+        code: Inductor's output code
+        inputs: the graph's inputs in the order of its placeholders
+    Raises:  CaptureError: when the wrapper needs what only a GPU has, with what it was
+    """
+    scope = executable(code)
+    try:
+        return list(scope["call"](list(inputs)))
+    except TilesightError:
+        raise
+    except (NotImplementedError, AttributeError, ImportError) as error:
+        raise CaptureError(
+            f"the generated wrapper needs what a CPU lacks: {type(error).__name__}: {str(error).splitlines()[0]}",
+            next_step="run it on a GPU with --on gpu",
+        ) from error

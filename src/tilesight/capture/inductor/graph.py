@@ -1,0 +1,140 @@
+"""What the compiled road is made of, as capture hands it on: no torch objects, only records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Node:
+    """One FX node: a placeholder, an operator or the output.
+
+    Args:
+        name: the node's name
+        op: placeholder, call_function, call_method, call_module, get_attr or output
+        target: such as `aten.add.Tensor` (ATen graph) or `relu` (Dynamo's graph)
+        inputs: names of the nodes it reads
+        shape, dtype: of its first tensor result; empty where it has none
+        bytes: of all its tensor results; None for symbolic shapes
+        is_view: its result shares memory with an input
+        source, code: the user's file:line and the text there
+    """
+
+    name: str
+    op: str
+    target: str
+    inputs: tuple[str, ...]
+    shape: tuple[int | str, ...] = ()
+    dtype: str = ""
+    bytes: int | None = None
+    is_view: bool = False
+    source: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor of the generated wrapper: a graph input, an allocation or an extern call's result."""
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    bytes: int | None
+
+
+@dataclass(frozen=True)
+class GeneratedKernel:
+    """A Triton kernel that Inductor wrote: its source and what its decorator says."""
+
+    name: str
+    source: str
+    category: str
+    signature: dict[str, str]
+    mutated: tuple[str, ...]
+    configs: tuple[dict[str, object], ...] = ()
+
+
+@dataclass(frozen=True)
+class Call:
+    """One step of the generated wrapper: a Triton launch or an extern call.
+
+    Args:
+        kernel: the kernel's or operator's name
+        is_triton: a generated kernel, else an extern call
+        arguments: the argument texts of a launch, in order
+        reads, writes: buffer names
+        nodes: Dynamo node names it implements
+        ops: ATen operators it implements
+        grid, config: of a Triton launch with its first config; None where it can't be told
+    """
+
+    kernel: str
+    is_triton: bool
+    arguments: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    ops: tuple[str, ...] = ()
+    grid: tuple[int, ...] | None = None
+    config: dict[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True)
+class Unfused:
+    """A pair of scheduler nodes that Inductor did not fuse, and its words for why."""
+
+    a: str
+    b: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CompiledRegion:
+    """One graph that Dynamo cut out and Inductor compiled.
+
+    Args:
+        fx, aten: Dynamo's graph, and the ATen graph after Inductor's passes
+        code: the generated wrapper with its kernels
+        kernels, calls, buffers, outputs: what the wrapper holds, in its order
+        unfused: pairs left apart
+        buffer_nodes: ATen node names behind each buffer and scheduler operation
+        input_sources: where each placeholder comes from, such as `L['x']`, in order
+    """
+
+    fx: tuple[Node, ...]
+    aten: tuple[Node, ...]
+    code: str
+    kernels: tuple[GeneratedKernel, ...]
+    calls: tuple[Call, ...]
+    buffers: dict[str, Buffer]
+    outputs: tuple[str, ...]
+    unfused: tuple[Unfused, ...] = ()
+    buffer_nodes: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    input_sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """Everything torch.compile did to one call of a function or module.
+
+    Args:
+        regions: the graphs Dynamo cut out, in order; more than one when it broke the function
+        breaks: where and why it broke
+        cold_s, warm_s: seconds of the first and the second call (Dynamo to generated code)
+        cache: what the second call found
+        structure: torch's pytree spec of what the function returns
+    """
+
+    regions: tuple[CompiledRegion, ...]
+    breaks: tuple[GraphBreak, ...]
+    cold_s: float
+    warm_s: float | None
+    cache: str
+    structure: object = None

@@ -1,0 +1,117 @@
+"""Generated kernels brought to life: their JIT functions, their configs, their grids.
+
+Inductor's decorators (`triton_heuristics.pointwise`, …) choose the configs a GPU would time; the first
+is taken, since nothing is timed here. Seen on torch 2.11.0 to 2.14.1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module, util
+from pathlib import Path
+from typing import Any
+
+from tilesight.capture.inductor.graph import Call, GeneratedKernel
+from tilesight.errors import CaptureError
+
+_SET_DRIVER = "triton_helpers.set_driver_to_gpu()"
+
+
+@dataclass(frozen=True)
+class LoadedKernel:
+    """A generated kernel as Python objects.
+
+    Args:
+        function: its @triton.jit function
+        parameters: its parameter names in order
+        configs: block sizes, num_warps and num_stages of each config, the one to use first
+        metadata: Inductor's `inductor_meta`
+    """
+
+    name: str
+    function: Any
+    parameters: tuple[str, ...]
+    configs: tuple[dict[str, object], ...]
+    metadata: dict[str, Any]
+
+    def grid(self, arguments: Sequence[Any]) -> tuple[int, ...]:
+        """The grid of a launch with the first config; sizes are read from the arguments."""
+        heuristics: Any = import_module("torch._inductor.runtime.triton_heuristics")
+        config = {k: v for k, v in self.configs[0].items() if k not in ("num_warps", "num_stages")}
+        numels = dict(zip(self.parameters, arguments, strict=False))
+        sizes = {k: v for k, v in numels.items() if isinstance(v, int)}
+        grid = heuristics.GridExpr.from_meta(self.metadata, config, mode="python")
+        return tuple(int(extent) for extent in grid.eval_slow({**sizes, **config}))
+
+    def run(self, *arguments: Any, stream: int = 0, **_: Any) -> None:
+        """Launch with the first config on whatever driver Triton has, as Inductor's wrapper does."""
+        options = dict(self.configs[0])
+        options["debug"] = bool(self.metadata.get("assert_indirect_indexing", True))
+        self.function[self.grid(arguments)](*arguments, **options)
+
+
+def load_kernel(name: str, source: str) -> LoadedKernel:
+    """The kernel in `source`, imported from a file so that Triton can read its text.
+
+    Raises: CaptureError: when the source does not define an Inductor kernel of that name
+    """
+    text = source.strip("\n").replace(_SET_DRIVER, "") + "\n"
+    module = _import_file(_source_file(name, text))
+    tuner = getattr(module, name, None)
+    if tuner is None or not hasattr(tuner, "configs"):
+        raise CaptureError(f"the generated source defines no kernel {name}", next_step="report the torch version")
+    return LoadedKernel(
+        name=name,
+        function=tuner.fn,
+        parameters=tuple(tuner.fn.arg_names),
+        configs=tuple(_config(config) for config in tuner.configs),
+        metadata=dict(tuner.inductor_meta),
+    )
+
+
+def _config(config: Any) -> dict[str, object]:
+    return {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+
+
+def _source_file(name: str, text: str) -> Path:
+    folder = Path(tempfile.gettempdir()) / f"tilesight-{os.getuid()}" / "kernels"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name[:80]}_{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
+    if not path.exists():
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    return path
+
+
+def _import_file(path: Path) -> Any:
+    spec = util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise CaptureError(f"cannot import {path}")
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def with_configs(kernels: Sequence[GeneratedKernel]) -> tuple[GeneratedKernel, ...]:
+    """The same kernels with the configs that Inductor's heuristics give them."""
+    return tuple(replace(kernel, configs=load_kernel(kernel.name, kernel.source).configs) for kernel in kernels)
+
+
+def with_grids(calls: Sequence[Call], kernels: Sequence[GeneratedKernel]) -> tuple[Call, ...]:
+    """The same calls; Triton launches gain the grid and the config that the first config gives."""
+    sources = {kernel.name: kernel.source for kernel in kernels}
+    return tuple(_with_grid(call, sources[call.kernel]) if call.is_triton else call for call in calls)
+
+
+def _with_grid(call: Call, source: str) -> Call:
+    loaded = load_kernel(call.kernel, source)
+    arguments = [int(text) if text.lstrip("-").isdigit() else text for text in call.arguments]
+    if any(name.endswith("numel") and not isinstance(value, int)
+           for name, value in zip(loaded.parameters, arguments, strict=False)):  # fmt: skip
+        return replace(call, config=loaded.configs[0])
+    return replace(call, grid=loaded.grid(arguments), config=loaded.configs[0])

@@ -1,0 +1,184 @@
+"""Make Dynamo and Inductor believe in a GPU that is not here, for the length of a `with` block.
+
+Every private part of torch that this needs is touched here. Seen to work on torch 2.11.0, 2.13.0 and
+2.14.1. Kernels are generated, never launched: no CUDA driver is asked for anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from triton.backends.compiler import GPUTarget
+
+from tilesight.capture.backend import active_driver, install_driver
+from tilesight.errors import UnsupportedError
+from tilesight.targets import Target
+
+
+def device_properties(target: Target) -> types.SimpleNamespace:
+    """What `torch.cuda.get_device_properties` answers on the target."""
+    return types.SimpleNamespace(
+        name=target.device_name,
+        major=int(target.arch) // 10,
+        minor=int(target.arch) % 10,
+        multi_processor_count=target.sms,
+        regs_per_multiprocessor=target.registers_per_sm,
+        max_threads_per_multi_processor=target.threads_per_sm,
+        max_threads_per_block=target.threads_per_block,
+        warp_size=target.warp_size,
+        total_memory=target.memory_bytes,
+        L2_cache_size=target.l2_bytes,
+        shared_memory_per_block=target.shared_bytes_per_block,
+        shared_memory_per_block_optin=target.shared_bytes_per_block_optin,
+        shared_memory_per_multiprocessor=target.shared_bytes_per_sm,
+        gcnArchName="",
+        uuid="0",
+        is_integrated=0,
+        is_multi_gpu_board=0,
+    )
+
+
+class _GenerateOnlyDriver:
+    """The driver Triton sees while code is generated for the target."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = GPUTarget("cuda", int(target.arch), target.warp_size)
+
+    def get_current_target(self) -> GPUTarget:
+        return self._target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: Any = None) -> int:
+        return 0
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cuda", 0)
+
+
+def _device_interface(target: Target, properties: Any) -> Any:
+    """A Dynamo device interface that answers for the target."""
+    interfaces: Any = import_module("torch._dynamo.device_interface")
+    answers = _answers(target, properties)
+
+    class Worker:
+        set_device = staticmethod(lambda device: None)
+        current_device = staticmethod(lambda: 0)
+        get_device_properties = staticmethod(answers["get_device_properties"])
+
+    methods: dict[str, Any] = {name: staticmethod(answer) for name, answer in answers.items()}
+    methods |= {
+        "Worker": Worker,
+        "is_available": staticmethod(lambda: True),
+        "is_triton_capable": staticmethod(lambda device=None: True),
+        "raise_if_triton_unavailable": staticmethod(lambda device=None: None),
+        "get_compute_capability": staticmethod(lambda device=None: int(target.arch)),
+        "synchronize": staticmethod(lambda device=None: None),
+        "get_raw_stream": staticmethod(lambda device: 0),
+    }
+    return type("TargetInterface", (interfaces.CudaInterface,), methods)
+
+
+def _answers(target: Target, properties: Any) -> dict[str, Callable[..., Any]]:
+    return {
+        "get_device_properties": lambda device=None: properties,
+        "current_device": lambda: 0,
+        "device_count": lambda: 1,
+        "is_bf16_supported": lambda including_emulation=True: int(target.arch) >= 80,
+    }
+
+
+def _cuda_patches(target: Target, properties: Any) -> dict[str, Callable[..., Any]]:
+    return _answers(target, properties) | {
+        "_get_device_properties": lambda device=None: properties,
+        "get_device_capability": lambda device=None: (properties.major, properties.minor),
+        "get_device_name": lambda device=None: properties.name,
+        "_lazy_init": lambda: None,
+    }
+
+
+@contextlib.contextmanager
+def _interface_registered(interface: Any) -> Iterator[None]:
+    interfaces: Any = import_module("torch._dynamo.device_interface")
+    interfaces.get_interface_for_device("cpu")  # fills the registry, which would otherwise undo the entry below
+    before = dict(interfaces.device_interfaces)
+    for name in ("cuda", "cuda:0"):
+        interfaces.register_interface_for_device(name, interface)
+    try:
+        yield
+    finally:
+        interfaces.device_interfaces.clear()
+        interfaces.device_interfaces.update(before)
+
+
+@contextlib.contextmanager
+def _fresh_property_caches() -> Iterator[None]:
+    """Inductor remembers the properties of device 0; forget them before and after."""
+    caches = _device_caches()
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        yield
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+
+
+def _device_caches() -> list[Any]:
+    hints: Any = import_module("torch._inductor.runtime.hints")
+    utils: Any = import_module("torch._inductor.utils")
+    scheduler: Any = import_module("torch._inductor.scheduler")
+    candidates = [hints.DeviceProperties.create, *vars(utils).values(), *vars(scheduler).values()]
+    return [c for c in candidates if callable(c) and hasattr(c, "cache_clear") and hasattr(c, "cache_info")]
+
+
+def _deduce_on_cpu(folder: Any) -> Callable[[Any, Any], Any]:
+    """Constant folding makes a one-element tensor on the node's device: make it on the CPU."""
+    deduce = folder._deduce_value
+
+    def deduce_value(self: Any, node: Any) -> Any:
+        kwargs = node.kwargs
+        if kwargs.get("device") is not None:
+            node.kwargs = {**kwargs, "device": torch.device("cpu")}
+        try:
+            return deduce(self, node)
+        finally:
+            node.kwargs = kwargs
+
+    return deduce_value
+
+
+@contextlib.contextmanager
+def pretend(target: Target) -> Iterator[None]:
+    """Dynamo and Inductor see one `cuda:0` that is the target.
+
+    Raises: UnsupportedError: when the target is not an NVIDIA one
+    """
+    if target.backend != "cuda":
+        raise UnsupportedError(
+            f"target {target.name} ({target.backend})",
+            expected="an NVIDIA target",
+            next_step="code generation for AMD targets is not supported yet",
+        )
+    properties = device_properties(target)
+    joint_graph: Any = import_module("torch._inductor.fx_passes.joint_graph")
+    lazy_init = joint_graph.lazy_init
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_fresh_property_caches())
+        stack.enter_context(_interface_registered(_device_interface(target, properties)))
+        for name, answer in _cuda_patches(target, properties).items():
+            stack.enter_context(patch.object(torch.cuda, name, answer, create=True))
+        folder = joint_graph.UniformValueConstantFolder
+        stack.enter_context(patch.object(folder, "_deduce_value", _deduce_on_cpu(folder)))
+        stack.enter_context(patch.object(joint_graph, "lazy_init", lambda device=None: lazy_init(torch.device("cpu"))))
+        previous = active_driver()
+        install_driver(_GenerateOnlyDriver(target))
+        stack.callback(install_driver, previous)
+        yield

@@ -1,0 +1,292 @@
+"""Read Inductor's generated wrapper: its kernels, its steps in order, its buffers.
+
+The wrapper is Python, so it is read as Python (`ast`), never executed here. Seen on torch 2.11.0 to
+2.14.1: kernels are `name = async_compile.triton('name', '''source''', ...)`, the steps stand in
+`call(args)` of class Runner (or of the module), each after a comment that names its ATen operators.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from tilesight.capture.inductor.graph import Buffer, Call, GeneratedKernel
+from tilesight.errors import CaptureError
+
+_ALLOCATORS = ("empty_strided_cuda", "empty_strided_cpu", "empty_strided_cpu_pinned")
+_COMMENT = re.compile(r"# Topologically Sorted Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
+_ITEM_BYTES = {
+    "bool": 1, "uint8": 1, "int8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "int16": 2, "float16": 2,
+    "bfloat16": 2, "int32": 4, "float32": 4, "int64": 8, "float64": 8, "complex64": 8,
+}  # fmt: skip
+
+
+Wrapper = tuple[tuple[GeneratedKernel, ...], tuple[Call, ...], dict[str, Buffer], tuple[str, ...]]
+
+
+def read_wrapper(code: str) -> Wrapper:
+    """(kernels, calls in order, buffers by name, output names) of a generated wrapper.
+
+    Raises: CaptureError: when the text has no `call` function
+    """
+    tree = ast.parse(code)
+    kernels = {kernel.name: kernel for kernel in _kernels(tree)}
+    reader = _CallReader(code, kernels)
+    reader.read(_call_function(tree))
+    reader.add_inputs(_input_examples(tree))
+    return tuple(kernels.values()), tuple(reader.calls), reader.buffers, reader.outputs
+
+
+def _kernels(tree: ast.Module) -> Iterator[GeneratedKernel]:
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="async_compile"), attr="triton"),
+                    args=[_, ast.Constant(value=str(source)), *_],
+                ),
+            ):
+                yield _read_kernel(name, source)
+            case _:
+                continue
+
+
+def _read_kernel(name: str, source: str) -> GeneratedKernel:
+    category, keywords = _decorator(ast.parse(source))
+    meta = keywords.get("inductor_meta")
+    triton_meta = keywords.get("triton_meta")
+    return GeneratedKernel(
+        name=name,
+        source=source.strip("\n") + "\n",
+        category=category,
+        signature={str(k): str(v) for k, v in _literal_entry(triton_meta, "signature", {}).items()},
+        mutated=tuple(str(n) for n in _literal_entry(meta, "mutated_arg_names", [])),
+    )
+
+
+def _decorator(tree: ast.Module) -> tuple[str, dict[str, ast.expr]]:
+    """The heuristics decorator's name (pointwise, reduction, …) and its keyword arguments."""
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            for decorator in statement.decorator_list:
+                if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Attribute):
+                    return decorator.func.attr, {k.arg: k.value for k in decorator.keywords if k.arg}
+    return "", {}
+
+
+def _literal_entry(expression: ast.expr | None, key: str, default: object) -> object:
+    """The literal under `key` of a dict display, which may hold calls elsewhere."""
+    if isinstance(expression, ast.Dict):
+        for k, value in zip(expression.keys, expression.values, strict=True):
+            if isinstance(k, ast.Constant) and k.value == key:
+                return ast.literal_eval(value)
+    return default
+
+
+def _call_function(tree: ast.Module) -> ast.FunctionDef:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "call":
+            return node
+    raise CaptureError("the generated wrapper has no call function", next_step="report the torch version")
+
+
+def _input_examples(tree: ast.Module) -> dict[str, Buffer]:
+    """Graph inputs as the wrapper's own benchmark makes them: `x = rand_strided(shape, strides, …)`."""
+    found: dict[str, Buffer] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(func=ast.Name(id="rand_strided"), args=[shape, strides, *_], keywords=keywords),
+            ):
+                dtype = next((ast.unparse(k.value) for k in keywords if k.arg == "dtype"), "torch.float32")
+                found[name] = _buffer(name, shape, strides, dtype)
+            case _:
+                continue
+    return found
+
+
+def _buffer(name: str, shape: ast.expr, strides: ast.expr, dtype: str) -> Buffer:
+    sizes, steps = _integers(shape), _integers(strides)
+    short = dtype.removeprefix("torch.")
+    item = _ITEM_BYTES.get(short)
+    known = sizes is not None and item is not None
+    return Buffer(name, sizes or (), steps or (), short, prod(sizes or ()) * (item or 0) if known else None)
+
+
+def _integers(expression: ast.expr) -> tuple[int, ...] | None:
+    try:
+        value = ast.literal_eval(expression)
+    except ValueError:
+        return None
+    return tuple(value)
+
+
+class _CallReader:
+    """Walks the statements of `call` in order and keeps what each does to which buffer."""
+
+    def __init__(self, code: str, kernels: dict[str, GeneratedKernel]) -> None:
+        self._comments = _comments_by_line(code)
+        self._kernels = kernels
+        self.calls: list[Call] = []
+        self.buffers: dict[str, Buffer] = {}
+        self.outputs: tuple[str, ...] = ()
+        self._arguments: set[str] = set()
+        self._alias: dict[str, str] = {}
+        self._views: set[str] = set()
+        self._written: set[str] = set()
+
+    def read(self, function: ast.FunctionDef) -> None:
+        for statement in _statements(function.body):
+            self._statement(statement)
+
+    def add_inputs(self, examples: dict[str, Buffer]) -> None:
+        """Describe the graph inputs; only those the wrapper unpacks count."""
+        for name, buffer in examples.items():
+            if name in self._arguments:
+                self.buffers.setdefault(name, buffer)
+
+    def _statement(self, statement: ast.stmt) -> None:
+        match statement:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id="args")):
+                self._arguments = {n.id for n in names if isinstance(n, ast.Name)}
+            case ast.Assign(targets=[ast.List(elts=names)], value=ast.Name(id="args")):
+                self._arguments = {n.id for n in names if isinstance(n, ast.Name)}
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self._assignment(name, value)
+            case ast.Expr(value=ast.Call() as call):
+                self._call(call, result=None)
+            case ast.Return(value=ast.Tuple(elts=elements)):
+                self.outputs = tuple(self._read_name(n) for e in elements for n in _names(e)[:1])
+            case _:
+                pass
+
+    def _assignment(self, name: str, value: ast.expr) -> None:
+        match value:
+            case ast.Call(func=ast.Name(id=allocator), args=[shape, strides, dtype]) if allocator in _ALLOCATORS:
+                self.buffers[name] = _buffer(name, shape, strides, ast.unparse(dtype))
+            case ast.Name(id=other):
+                self._alias[name] = other
+            case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[ast.Name(id=other), *_]):
+                self._alias[name] = other
+                self._views.add(name)
+            case ast.Subscript(value=ast.Name(id=other)):
+                self._alias[name] = other
+            case ast.Call(func=ast.Name(id="copy_if_misaligned" | "get_raw_stream")):
+                pass
+            case ast.Call():
+                self._call(value, result=name)
+            case _:
+                pass
+
+    def _call(self, call: ast.Call, result: str | None) -> None:
+        name = ast.unparse(call.func)
+        if name.endswith(".run") and name.removesuffix(".run") in self._kernels:
+            self.calls.append(self._launch(call, self._kernels[name.removesuffix(".run")]))
+        elif name.startswith(("extern_kernels.", "torch.ops.", "aten.")):
+            self.calls.append(self._extern(call, name, result))
+
+    def _launch(self, call: ast.Call, kernel: GeneratedKernel) -> Call:
+        reads: list[str] = []
+        writes: list[str] = []
+        for parameter, argument in zip(kernel.signature, call.args, strict=False):
+            for name in _names(argument)[:1]:
+                self._sort_operand(kernel, parameter, name, reads, writes)
+        self._mark_written(writes)
+        nodes, ops = self._comment_above(call.lineno)
+        texts = tuple(ast.unparse(a) for a in call.args)
+        return Call(kernel.name, True, texts, _unique(reads), _unique(writes), nodes, ops)
+
+    def _sort_operand(
+        self, kernel: GeneratedKernel, parameter: str, name: str, reads: list[str], writes: list[str]
+    ) -> None:
+        if not kernel.signature[parameter].startswith("*"):
+            return
+        is_in_out = parameter.startswith("in_out_ptr") or parameter in kernel.mutated
+        if not is_in_out and not parameter.startswith("out_ptr"):
+            reads.append(self._read_name(name))
+        elif is_in_out and _is_loaded(kernel.source, parameter):
+            reads.append(self._read_name(name))
+            writes.append(self._write_name(name))
+        else:
+            writes.append(self._write_name(name))
+
+    def _extern(self, call: ast.Call, name: str, result: str | None) -> Call:
+        operands = [self._read_name(n) for a in call.args for n in _names(a) if n in self._known()]
+        outs = [self._write_name(n) for k in call.keywords if k.arg == "out" for n in _names(k.value)[:1]]
+        if result is not None:
+            outs.append(result)
+            self.buffers.setdefault(result, Buffer(result, (), (), "", None))
+        self._mark_written(outs)
+        nodes, ops = self._comment_above(call.lineno)
+        short = name.removeprefix("torch.ops.").removeprefix("extern_kernels.")
+        texts = tuple(ast.unparse(a) for a in call.args)
+        return Call(short, False, texts, _unique(operands), _unique(outs), nodes, ops)
+
+    def _known(self) -> set[str]:
+        return self._arguments | set(self.buffers) | set(self._alias)
+
+    def _read_name(self, name: str) -> str:
+        """The tensor a name holds now: `buf1 = buf0  # reuse` is buf0 until something writes buf1."""
+        while name in self._alias and name not in self._written:
+            name = self._alias[name]
+        return name
+
+    def _write_name(self, name: str) -> str:
+        """The tensor that a store makes: a view's storage, but a reused buffer's own new name."""
+        while name in self._views:
+            name = self._alias[name]
+        return name
+
+    def _mark_written(self, names: list[str]) -> None:
+        for name in names:
+            self._written.add(name)
+            source = self.buffers.get(self._alias.get(name, ""))
+            if source is not None:
+                self.buffers.setdefault(name, replace(source, name=name))
+
+    def _comment_above(self, line: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        for number in range(line - 1, max(0, line - 6), -1):
+            if number in self._comments:
+                return self._comments[number]
+        return (), ()
+
+
+def _is_loaded(source: str, parameter: str) -> bool:
+    return re.search(rf"tl\.load\({re.escape(parameter)}\b", source) is not None
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements in order; `with` blocks and ifs are entered, since they only set the device."""
+    for statement in body:
+        if isinstance(statement, ast.With | ast.If):
+            yield from _statements(statement.body)
+        else:
+            yield statement
+
+
+def _comments_by_line(code: str) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
+    found: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    for number, line in enumerate(code.splitlines(), start=1):
+        match = _COMMENT.search(line)
+        if match:
+            found[number] = (_words(match.group(1)), _words(match.group(2)))
+    return found
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _names(expression: ast.expr) -> list[str]:
+    """Names in an expression that may be buffers, functions that are called left out."""
+    called = {id(node.func) for node in ast.walk(expression) if isinstance(node, ast.Call)}
+    return [n.id for n in ast.walk(expression) if isinstance(n, ast.Name) and id(n) not in called]
+
+
+def _unique(names: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,159 @@
+"""Find what `FILE.py:NAME` names: load the file, look up the name, prepare it for capture."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from tilesight.capture.inputs import fake_tensor, parse_inputs, spec_of
+from tilesight.errors import InputError, TilesightError
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A `FILE.py:NAME` taken apart; `name` is empty where none was given."""
+
+    path: Path
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.name}" if self.name else str(self.path)
+
+
+def parse_spec(text: str) -> Spec:
+    """The file and the name in `FILE.py:NAME`.
+
+    Raises: InputError: when the file does not exist or is no Python file
+    """
+    file, _, name = text.partition(".py:") if ".py:" in text else (text, "", "")
+    path = Path(f"{file}.py" if name or text.endswith(".py:") else file)
+    if not path.is_file():
+        raise InputError("no such file", where=str(path), expected="an existing Python file, as FILE.py:NAME")
+    if path.suffix != ".py":
+        raise InputError("not a Python file", where=str(path), expected="a .py file, as FILE.py:NAME")
+    return Spec(path, name)
+
+
+def load_file(path: Path) -> ModuleType:
+    """The file as a module, with its own folder first on the import path, as `python FILE` does.
+
+    Raises: InputError: when the file raises while it is loaded
+    """
+    module_spec = util.spec_from_file_location(f"tilesight_user_{path.stem}", path)
+    if module_spec is None or module_spec.loader is None:
+        raise InputError("cannot be imported", where=str(path), expected="a Python file")
+    module = util.module_from_spec(module_spec)
+    sys.modules[module_spec.name] = module
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        module_spec.loader.exec_module(module)
+    except TilesightError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(describe(error), where=line_of(error, path), next_step="mend the file") from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line: its class and its message's first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def line_of(error: BaseException, path: Path) -> str:
+    """file:line of the frame in the user's file that raised, or of a syntax error."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    trace = error.__traceback__
+    line = 0
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename) == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"{path}:{line}" if line else str(path)
+
+
+def look_up(module: ModuleType, spec: Spec) -> Any:
+    """The object called `spec.name` in the file.
+
+    Raises: InputError: when the file has no such name, with the names that come near
+    """
+    found: Any = module
+    for part in spec.name.split("."):
+        if not hasattr(found, part):
+            public = [name for name in vars(module) if not name.startswith("_")]
+            near = difflib.get_close_matches(spec.name, public, n=3) or sorted(public)[:8]
+            raise InputError(f"no {spec.name!r} in it", where=str(spec.path), expected=f"a name such as {', '.join(near)}")
+        found = getattr(found, part)
+    return found
+
+
+def inputs_for(subject: Any, module: ModuleType, text: str | None, spec: Spec) -> list[Any]:
+    """The inputs as TensorSpecs: from the text, else from `example_inputs()` of the subject or file.
+
+    Raises: InputError: when there is neither, or what they give can't be read
+    """
+    if text is not None:
+        return list(parse_inputs(text))
+    maker = getattr(subject, "example_inputs", None) or getattr(module, "example_inputs", None)
+    if maker is None:
+        raise InputError(
+            "no inputs", where=str(spec), expected='--inputs "f32[100000],…" or a function example_inputs() in the file'
+        )
+    try:
+        made = maker()
+    except Exception as error:
+        raise InputError(f"example_inputs() raised {describe(error)}", where=str(spec)) from error
+    if isinstance(made, str):
+        return list(parse_inputs(made))
+    values: Sequence[Any] = made if isinstance(made, tuple | list) else (made,)
+    return [spec_of(value) for value in values]
+
+
+def without_weights(subject: Any, spec: Spec) -> Any:
+    """The function or module itself; a module class is built on the meta device, so weights take no memory.
+
+    Raises: InputError: when the subject is no function or module, or its class needs arguments
+    """
+    if isinstance(subject, type) and issubclass(subject, torch.nn.Module):
+        return _build_on_meta(subject, spec)
+    if not callable(subject):
+        raise InputError(
+            f"{spec.name} is a {type(subject).__name__}", where=str(spec.path), expected="a function or an nn.Module"
+        )
+    return subject
+
+
+def _build_on_meta(module_class: type[torch.nn.Module], spec: Spec) -> torch.nn.Module:
+    try:
+        with torch.device("meta"):
+            return module_class()
+    except TypeError as error:
+        raise InputError(
+            f"{spec.name}() failed: {describe(error)}",
+            where=str(spec.path),
+            expected="a class that can be built without arguments",
+            next_step="name an instance of it in the file instead",
+        ) from error
+
+
+def with_fake_weights(module: torch.nn.Module, mode: Any) -> torch.nn.Module:
+    """A copy in eval mode whose parameters and buffers are fake on cuda:0; real weights are not copied."""
+    stand_ins: dict[int, Any] = {}
+    for tensor in (*module.parameters(), *module.buffers()):
+        fake = fake_tensor(mode, spec_of(tensor.to("meta")))
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        stand_ins[id(tensor)] = torch.nn.Parameter(fake, requires_grad=False) if is_parameter else fake
+    return copy.deepcopy(module, stand_ins).eval()

@@ -1,0 +1,184 @@
+"""Loads and stores of a chunk: gather, scatter, and what listeners are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilesight.engine.frame import Chunk, Frame
+from tilesight.engine.listener import Access, AccessKind
+from tilesight.engine.memory import Lanes, combine_masks, is_injective, split_by_tensor
+from tilesight.engine.values import UNKNOWN_ROOT, Array, Mask, Pointer, dtype_of, spread_integers
+from tilesight.ir.module import Operation
+from tilesight.ir.types import PointerType, Type, element_type, item_bits
+
+POISON = 0x5BAD_F00D_5BAD_F00D
+
+
+def undefined_value(chunk: Chunk, dtype: np.dtype[Any]) -> Array:
+    """One element that stands for an undefined one: NaN, a large odd integer, or the number asked for."""
+    if isinstance(chunk.undefined, str):
+        if dtype.kind in "fV":
+            return np.array([np.nan], np.float32).astype(dtype)
+        return np.array([POISON], np.int64).astype(dtype)
+    return np.array([chunk.undefined]).astype(dtype)
+
+
+def storage_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The unsigned type in which elements are moved; bits are kept as they are."""
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def pointee_of(type_: Type) -> Type:
+    """The type of the elements that a pointer, or a block of pointers, points to."""
+    element = element_type(type_)
+    assert isinstance(element, PointerType)
+    return element.pointee
+
+
+def load_lanes(
+    frame: Frame, operation: Operation, pointer: Pointer, mask: Mask | None, other: Any, pointee: Type, shape: tuple[int, ...]
+) -> Any:
+    """The values that a block of pointers points to.
+
+    Lanes that are masked off hold `other`, or the undefined value where there is none; so do lanes
+    out of bounds.
+
+    Args:
+        pointee: the type of an element; a pointer type gives a Pointer
+        shape: (P, *B), the full shape of the access
+    """
+    dtype = dtype_of(pointee)
+    storage = storage_of(dtype)
+    undefined = undefined_value(frame.chunk, dtype).view(storage)
+    fill = undefined if other is None else _plain(other).view(storage)
+    mask = combine_masks(mask, frame.active, len(shape))
+    result: Array | None = None
+    for lanes in split_by_tensor(pointer, mask, frame.chunk.memories, storage):
+        access = begin_access(frame, operation, "load", lanes, pointee, shape, None)
+        values, outside = gather(lanes, fill, undefined)
+        result = values if result is None or lanes.mask is None else np.where(lanes.mask, values, result)
+        end_access(frame, access, lanes, outside, _natural(values, dtype))
+    found = _natural(fill.reshape((1,) * len(shape)) if result is None else result, dtype)
+    return Pointer(found, UNKNOWN_ROOT) if isinstance(pointee, PointerType) else found
+
+
+def store_lanes(
+    frame: Frame, operation: Operation, pointer: Pointer, value: Any, mask: Mask | None, pointee: Type, shape: tuple[int, ...]
+) -> None:
+    """Write a block of values; lanes masked off or out of bounds are dropped.
+
+    Where several lanes write one element, the last lane of the last program stays.
+    """
+    natural = _plain(value)
+    storage = storage_of(natural.dtype)
+    mask = combine_masks(mask, frame.active, len(shape))
+    for lanes in split_by_tensor(pointer, mask, frame.chunk.memories, storage):
+        access = begin_access(frame, operation, "store", lanes, pointee, shape, natural)
+        outside = scatter(lanes, natural.view(storage))
+        end_access(frame, access, lanes, outside, natural)
+
+
+def gather(lanes: Lanes, fill: Array, undefined: Array) -> tuple[Array, Mask | None]:
+    """What the lanes hold, in storage type, and which active lanes are out of bounds (None for none)."""
+    window = lanes.window()
+    if window is not None:
+        return (window.copy() if lanes.mask is None else np.where(lanes.mask, window, fill)), None
+    index, inside = lanes.locate()
+    wanted = inside if lanes.mask is None else inside & lanes.mask
+    elements = lanes.elements()
+    if wanted.all():
+        return elements.take(index), None
+    found = elements.take(np.where(wanted, index, 0)) if len(elements) else undefined
+    values = np.where(wanted, found, fill)
+    outside = outside_lanes(lanes.mask, inside)
+    return (values if outside is None else np.where(outside, undefined, values)), outside
+
+
+def scatter(lanes: Lanes, values: Array) -> Mask | None:
+    """Write the values, in storage type; returns which active lanes are out of bounds (None for none)."""
+    window = lanes.window()
+    if window is not None and is_injective(window) and _fits(values, window) and _fits(lanes.mask, window):
+        if lanes.mask is None:
+            window[...] = values
+        else:
+            np.copyto(window, values, where=lanes.mask)
+        return None
+    index, inside = lanes.locate()
+    wanted = inside if lanes.mask is None else inside & lanes.mask
+    index, values, chosen = np.broadcast_arrays(index, values, wanted)
+    elements = lanes.elements()
+    elements[index[chosen]] = values[chosen]
+    return outside_lanes(lanes.mask, inside)
+
+
+def outside_lanes(mask: Mask | None, inside: Mask) -> Mask | None:
+    """The active lanes that are not inside, or None when there are none."""
+    outside = ~inside if mask is None else mask & ~inside
+    return outside if outside.any() else None
+
+
+def _fits(values: Array | None, window: Array) -> bool:
+    """Whether values broadcast to the window without widening it."""
+    if values is None:
+        return True
+    return all(have in (1, want) for have, want in zip(values.shape, window.shape, strict=True))
+
+
+def _plain(value: Any) -> Array:
+    return spread_integers(value.address if isinstance(value, Pointer) else value)
+
+
+def _natural(values: Array, dtype: np.dtype[Any]) -> Array:
+    return values != 0 if dtype == np.bool_ else values.view(dtype)
+
+
+def begin_access(
+    frame: Frame,
+    operation: Operation,
+    kind: AccessKind,
+    lanes: Lanes,
+    pointee: Type,
+    shape: tuple[int, ...],
+    values: Array | None,
+) -> Access | None:
+    """Tell listeners that memory is about to be touched; None when nobody listens.
+
+    Which lanes are out of bounds is known here only when somebody listens before the access.
+    """
+    chunk = frame.chunk
+    if not chunk.hear_before and not chunk.hear_after:
+        return None
+    outside = None
+    if chunk.hear_before and lanes.window() is None:
+        outside = outside_lanes(lanes.mask, lanes.locate()[1])
+    access = Access(
+        kind=kind,
+        operation=operation,
+        location=operation.location.kernel_frame,
+        memory=lanes.memory,
+        programs=chunk.programs,
+        shape=shape,
+        address=spread_integers(lanes.address),
+        mask=lanes.mask,
+        out_of_bounds=outside,
+        item_bytes=item_bits(pointee) // 8,
+        values=values,
+    )
+    _tell(chunk.hear_before, access)
+    return access
+
+
+def end_access(frame: Frame, access: Access | None, lanes: Lanes, outside: Mask | None, values: Array) -> None:
+    """Tell listeners that memory was touched."""
+    if access is None or not frame.chunk.hear_after:
+        return
+    fields = {name: getattr(access, name) for name in Access.__dataclass_fields__}
+    _tell(frame.chunk.hear_after, Access(**{**fields, "out_of_bounds": outside, "values": values}))
+
+
+def _tell(methods: Sequence[Any], access: Access) -> None:
+    for method in methods:
+        method(access)

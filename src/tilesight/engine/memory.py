@@ -1,0 +1,137 @@
+"""Where lanes lie in memory: tensors by address, strided windows, bounds.
+
+Nothing outside a launch's tensors is ever touched: lanes that point elsewhere are out of bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilesight.engine.launch import Memory
+from tilesight.engine.values import UNKNOWN_ROOT, Array, LaneSum, Mask, Pointer, spread_integers, terms_of
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """The lanes of one access that belong to one tensor.
+
+    Args:
+        memory: the tensor; None when the addresses lie in none
+        address: byte addresses, [P, *B] with extents 1 where they do not vary
+        mask: the lanes that access, None when all do
+        storage: unsigned type as wide as the element
+    """
+
+    memory: Memory | None
+    address: Array | LaneSum
+    mask: Mask | None
+    storage: np.dtype[Any]
+
+    def window(self) -> Array | None:
+        """The lanes as a strided view of the tensor, or None when they are not one or leave it.
+
+        A view needs addresses that are one start plus a constant stride an axis, all inside.
+        """
+        terms = terms_of(self.address)
+        if self.memory is None or terms is None:
+            return None
+        offset = -self.memory.address
+        shape, strides = [1] * self.address.ndim, [0] * self.address.ndim
+        for axis, term in terms.items():
+            line = term.reshape(-1)
+            offset += int(line[0])
+            stride = int(line[1]) - int(line[0]) if line.size > 1 else 0
+            if line.size > 2 and not (line[1:] - line[:-1] == stride).all():
+                return None
+            shape[axis], strides[axis] = line.size, stride
+        return self._view(offset, tuple(shape), tuple(strides))
+
+    def _view(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array | None:
+        assert self.memory is not None
+        item = self.storage.itemsize
+        reach = [stride * (extent - 1) for stride, extent in zip(strides, shape, strict=True)]
+        low = offset + sum(r for r in reach if r < 0)
+        high = offset + sum(r for r in reach if r > 0) + item
+        aligned = offset % item == 0 and all(stride % item == 0 for stride in strides)
+        if low < 0 or high > len(self.memory.data) or not aligned:
+            return None
+        return np.ndarray(shape, self.storage, self.memory.data, offset, strides)
+
+    def locate(self) -> tuple[Array, Mask]:
+        """Element index of each lane, and which lanes lie inside the tensor at an element's boundary."""
+        address = spread_integers(self.address)
+        if self.memory is None:
+            return np.zeros_like(address), np.zeros(address.shape, np.bool_)
+        item = self.storage.itemsize
+        offset = address - self.memory.address
+        index = offset if item == 1 else offset >> (item.bit_length() - 1)
+        inside = (offset >= 0) & (offset <= len(self.memory.data) - item)
+        if item > 1:
+            inside &= (offset & (item - 1)) == 0
+        return index, inside
+
+    def elements(self) -> Array:
+        """The tensor's bytes as elements of the storage type."""
+        if self.memory is None:
+            return np.zeros(1, self.storage)
+        item = self.storage.itemsize
+        return self.memory.data[: len(self.memory.data) // item * item].view(self.storage)
+
+
+def split_by_tensor(
+    pointer: Pointer, mask: Mask | None, memories: tuple[Memory, ...], storage: np.dtype[Any]
+) -> Iterator[Lanes]:
+    """The lanes of an access, one part for each tensor they point into; usually there is one."""
+    if isinstance(pointer.root, int) and pointer.root != UNKNOWN_ROOT:
+        yield Lanes(memories[pointer.root], pointer.address, mask, storage)
+        return
+    roots = _roots_by_address(pointer, memories)
+    found = [int(root) for root in np.unique(roots)]
+    if len(found) == 1:
+        memory = memories[found[0]] if found[0] != UNKNOWN_ROOT else None
+        yield Lanes(memory, pointer.address, mask, storage)
+        return
+    for root in found:
+        part = roots == root
+        part = part if mask is None else part & mask
+        if part.any():
+            yield Lanes(memories[root] if root != UNKNOWN_ROOT else None, pointer.address, part, storage)
+
+
+def _roots_by_address(pointer: Pointer, memories: tuple[Memory, ...]) -> Array:
+    """Each lane's tensor: the one its pointer derives from, otherwise the one that holds its address."""
+    address = spread_integers(pointer.address)
+    roots = np.broadcast_to(np.asarray(pointer.root), np.broadcast_shapes(address.shape, np.shape(pointer.root)))
+    unknown = roots == UNKNOWN_ROOT
+    if not unknown.any():
+        return roots
+    roots = roots.copy()
+    for index, memory in enumerate(memories):
+        held = (address >= memory.address) & (address < memory.address + len(memory.data))
+        roots[unknown & held] = index
+    return roots
+
+
+def combine_masks(mask: Mask | None, active: Mask | None, rank: int) -> Mask | None:
+    """The lanes that access: those of active programs that the mask lets through; None for all."""
+    if active is not None:
+        programs = active.reshape(-1, *(1,) * (rank - 1))
+        mask = programs if mask is None else mask & programs
+    return None if mask is None or mask.all() else mask
+
+
+def is_injective(window: Array) -> bool:
+    """Whether no two lanes of a strided view are the same element."""
+    axes = sorted((abs(stride), extent) for stride, extent in zip(window.strides, window.shape, strict=True))
+    reach = window.itemsize
+    for stride, extent in axes:
+        if extent == 1:
+            continue
+        if stride < reach:
+            return False
+        reach = stride * (extent - 1) + reach
+    return True

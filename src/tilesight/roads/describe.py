@@ -1,0 +1,161 @@
+"""A compiled graph described for the reports: graph, kernels, ledger, what was not fused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion, Node
+from tilesight.capture.parts import Parts, find_parts
+from tilesight.ledger import account
+from tilesight.ledger.graph import KernelTrafficEstimate, OpTraffic
+from tilesight.ledger.model import Bytes, KernelTraffic, Ledger
+from tilesight.roads.model import Break, CompileTimes, Graph, GraphOp, Kernel, NotFused, Observation
+from tilesight.targets import Target
+
+EagerRecord = tuple[Sequence[OpTraffic], tuple[str, ...]]
+
+
+def describe_graph(
+    graph: CompiledGraph,
+    *,
+    subject: str,
+    inputs: tuple[str, ...],
+    target: Target,
+    eager: EagerRecord | None = None,
+    traffic: Sequence[KernelTraffic | None] = (),
+    notes: tuple[str, ...] = (),
+) -> Observation:
+    """The Observation of one compiled call.
+
+    Args:
+        graph: what torch.compile made
+        subject, inputs: what was compiled, in the reader's words
+        eager: what eager mode would launch (`capture.eager.record_eager`); without it the ledger's
+            eager and ideal bytes are None
+        traffic: what the engine measured for each call of the wrapper, None for extern calls
+        notes: sentences for the reader
+    """
+    calls = [(region, call) for region in graph.regions for call in region.calls]
+    measured = list(traffic) or [None] * len(calls)
+    kernels = tuple(_kernel(region, call, seen) for (region, call), seen in zip(calls, measured, strict=True))
+    return Observation(
+        subject=subject,
+        inputs=inputs,
+        target=target.name,
+        torch=metadata.version("torch").split("+")[0],
+        triton=metadata.version("triton"),
+        graph=_graph(graph),
+        breaks=tuple(Break(each.source, each.reason) for each in graph.breaks),
+        kernels=kernels,
+        ledger=_ledger(graph, eager),
+        not_fused=_not_fused(graph),
+        compile=CompileTimes(round(graph.cold_s, 4), _rounded(graph.warm_s), graph.cache),
+        output_code=tuple(region.code for region in graph.regions),
+        notes=notes + _attention_note(graph),
+    )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)
+
+
+def _graph(graph: CompiledGraph) -> Graph:
+    aten = [node for region in graph.regions for node in region.aten]
+    fx = [node for region in graph.regions for node in region.fx]
+    return Graph(
+        ops=tuple(_op(node) for node in aten if node.op == "call_function"),
+        fx=tuple(_op(node) for node in fx if node.op.startswith("call_")),
+        inputs=tuple(_op(node) for node in aten if node.op == "placeholder"),
+        outputs=tuple(name for node in aten if node.op == "output" for name in node.inputs),
+    )
+
+
+def _op(node: Node) -> GraphOp:
+    return GraphOp(node.name, node.target, node.inputs, node.shape, node.dtype, node.source, node.code)
+
+
+def _kernel(region: CompiledRegion, call: Call, traffic: KernelTraffic | None) -> Kernel:
+    source = next((kernel.source for kernel in region.kernels if kernel.name == call.kernel), "")
+    return Kernel(
+        name=call.kernel,
+        kind="triton" if call.is_triton else "extern",
+        ops=call.ops,
+        source=source,
+        source_lines=_user_lines(region, call),
+        parts=find_parts(source, call.kernel) if source else Parts(),
+        grid=call.grid,
+        config=dict(call.config),
+        reads=call.reads,
+        writes=call.writes,
+        bytes=traffic.bytes if traffic else Bytes(),
+    )
+
+
+def _user_lines(region: CompiledRegion, call: Call) -> tuple[str, ...]:
+    """The user's file:line of each FX node that the call implements."""
+    by_name = {node.name: node.source for node in (*region.fx, *region.aten) if node.source}
+    lines = [by_name[name] for name in call.nodes if name in by_name]
+    if not lines:
+        origins = [name for buffer in call.writes for name in region.buffer_nodes.get(buffer, ())]
+        lines = [by_name[name] for name in origins if name in by_name]
+    return tuple(dict.fromkeys(lines))
+
+
+def _ledger(graph: CompiledGraph, eager: EagerRecord | None) -> Ledger:
+    steps = [step for region in graph.regions for step in estimates(region)]
+    known = all(step is not None for step in steps)
+    outputs = tuple(name for region in graph.regions for name in region.outputs)
+    return account(
+        None if eager is None else eager[0],
+        [step for step in steps if step is not None] if known else None,
+        outputs=() if eager is None else eager[1],
+        kernel_outputs=outputs,
+    )
+
+
+def estimates(region: CompiledRegion) -> list[KernelTrafficEstimate | None]:
+    """Each call's argument bytes, every argument counted once; None where a buffer's size is unknown."""
+    return [_estimate(region, call) for call in region.calls]
+
+
+def _estimate(region: CompiledRegion, call: Call) -> KernelTrafficEstimate | None:
+    reads = [(name, _size_of(region, name)) for name in call.reads]
+    writes = [(name, _size_of(region, name)) for name in call.writes]
+    sized: list[Any] = [[(name, size) for name, size in side if size is not None] for side in (reads, writes)]
+    if len(sized[0]) < len(reads) or len(sized[1]) < len(writes):
+        return None
+    return KernelTrafficEstimate(call.kernel, tuple(sized[0]), tuple(sized[1]))
+
+
+def _size_of(region: CompiledRegion, name: str) -> int | None:
+    buffer = region.buffers.get(name)
+    return buffer.bytes if buffer else None
+
+
+def _not_fused(graph: CompiledGraph) -> tuple[NotFused, ...]:
+    pairs: dict[tuple[str, str], NotFused] = {}
+    for region in graph.regions:
+        for unfused in region.unfused:
+            a, b = _ops_behind(region, unfused.a), _ops_behind(region, unfused.b)
+            if a != b:
+                pairs.setdefault((a, b), NotFused(a, b, unfused.reason))
+    return tuple(pairs.values())
+
+
+def _ops_behind(region: CompiledRegion, scheduler_name: str) -> str:
+    """The ATen nodes of a scheduler node such as `op0_op1`, joined; its own name where unknown."""
+    parts = scheduler_name.replace("_op", " op").split()
+    names = [name for part in parts for name in region.buffer_nodes.get(part, ())]
+    return " + ".join(dict.fromkeys(reversed(names))) or scheduler_name
+
+
+def _attention_note(graph: CompiledGraph) -> tuple[str, ...]:
+    targets = {node.target for region in graph.regions for node in region.fx}
+    if not any("scaled_dot_product_attention" in target for target in targets):
+        return ()
+    return (
+        "scaled_dot_product_attention: without a GPU, torch takes the maths path shown here; "
+        "a real device may choose a flash or cuDNN kernel instead",
+    )

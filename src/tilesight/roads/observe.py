@@ -1,0 +1,116 @@
+"""The compiled road: everything torch.compile does to a function, for a target that is not here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from tilesight.capture.eager import record_eager
+from tilesight.capture.inductor.graph import CompiledGraph
+from tilesight.capture.inductor.pretend import pretend
+from tilesight.capture.inputs import fake_inputs, fake_mode, parse_inputs, real_inputs, spec_of
+from tilesight.capture.subject import inputs_for, load_file, look_up, parse_spec, with_fake_weights, without_weights
+from tilesight.errors import TilesightError, UnsupportedError
+from tilesight.ledger.model import KernelTraffic
+from tilesight.roads.compiled import capture, execute_compiled, traffic_by_call
+from tilesight.roads.describe import EagerRecord, describe_graph
+from tilesight.roads.model import Observation
+from tilesight.targets import Target
+from tilesight.targets import target as find_target
+
+EXECUTION_LIMIT_BYTES = 16_000_000
+"""Graphs whose buffers together stay under this are executed on the engine, to measure their bytes."""
+
+
+def observe_spec(
+    spec: str, *, inputs: str | None, target: str, mode: str | None, backward: bool, dynamic: bool
+) -> Observation:
+    """The Observation of `FILE.py:NAME`.
+
+    Args:
+        spec: FILE.py:NAME, a function, an nn.Module class or an instance
+        inputs: a text such as "f32[100000]"; None asks `example_inputs()`
+        target: name of a GPU
+        mode, dynamic: torch.compile's
+        backward: not supported yet
+    Raises:  InputError: when the file, the name, the inputs or the target can't be used
+             UnsupportedError: for `backward`
+    """
+    chosen = find_target(target)
+    if backward:
+        raise UnsupportedError("--backward", expected="the forward graph", next_step="backward graphs come later")
+    parsed = parse_spec(spec)
+    module = load_file(parsed.path)
+    found = look_up(module, parsed)
+    subject = without_weights(found, parsed)
+    specs = inputs_for(found, module, inputs, parsed)
+    return _observe(subject, specs, chosen, str(parsed), mode=mode, dynamic=dynamic or None)
+
+
+def observe(
+    function: Callable[..., Any], *inputs: Any, target: str = "h200", mode: str | None = None,
+    dynamic: bool | None = None,
+) -> Observation:
+    """What torch.compile does to `function(*inputs)` for a target that need not be here.
+
+    Args:
+        function: a function or nn.Module
+        inputs: tensors (only shape, dtype and strides are used), texts such as "f32[100000]", or values
+        target: name of a GPU
+        mode, dynamic: torch.compile's
+    Raises:  InputError: when the function rejects the inputs or the target is unknown
+    """
+    specs = [spec for value in inputs for spec in _specs(value)]
+    name = getattr(function, "__name__", type(function).__name__)
+    return _observe(function, specs, find_target(target), name, mode=mode, dynamic=dynamic)
+
+
+def _specs(value: Any) -> Sequence[Any]:
+    return parse_inputs(value) if isinstance(value, str) else (spec_of(value),)
+
+
+def _observe(
+    subject: Callable[..., Any], specs: Sequence[Any], target: Target, name: str, *, mode: str | None,
+    dynamic: bool | None,
+) -> Observation:
+    graph = capture(subject, specs, target, mode=mode, dynamic=dynamic)
+    eager = eager_record(subject, specs, target)
+    traffic, note = _measure(graph, subject, specs)
+    return describe_graph(
+        graph,
+        subject=name,
+        inputs=tuple(str(spec) for spec in specs),
+        target=target,
+        eager=eager,
+        traffic=traffic,
+        notes=note,
+    )
+
+
+def eager_record(subject: Callable[..., Any], specs: Sequence[Any], target: Target) -> EagerRecord:
+    """What eager mode would launch on the target, recorded on fake tensors."""
+    mode = fake_mode()
+    function = with_fake_weights(subject, mode) if isinstance(subject, torch.nn.Module) else subject
+    fakes = fake_inputs(mode, specs)
+    with pretend(target), mode:
+        return record_eager(function, fakes)
+
+
+def _measure(
+    graph: CompiledGraph, subject: Callable[..., Any], specs: Sequence[Any]
+) -> tuple[list[KernelTraffic | None], tuple[str, ...]]:
+    """The traffic of each call, where the graph is small enough to be executed; else why not."""
+    sizes = [buffer.bytes for region in graph.regions for buffer in region.buffers.values()]
+    if None in sizes or sum(size or 0 for size in sizes) > EXECUTION_LIMIT_BYTES:
+        limit = EXECUTION_LIMIT_BYTES // 1_000_000
+        return [], (f"kernel bytes not measured yet: the buffers exceed the {limit} MB that are executed here",)
+    if isinstance(subject, torch.nn.Module) and any(p.is_meta for p in subject.parameters()):
+        return [], ("kernel bytes not measured yet: the module's weights were not allocated",)
+    try:
+        execution = execute_compiled(graph, subject, real_inputs(specs))
+    except TilesightError as error:
+        return [], (f"kernel bytes not measured yet: {error}",)
+    return traffic_by_call(graph.regions[0].calls, execution.traces), ()
+

@@ -1,0 +1,104 @@
+"""Run a script unchanged and see every Triton launch and every compiled region in it."""
+
+from __future__ import annotations
+
+import contextlib
+import runpy
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from tilesight.capture.launches import EngineSession
+from tilesight.capture.subject import describe, line_of, parse_spec
+from tilesight.errors import InputError, TilesightError
+from tilesight.roads.compiled import CompiledOnEngine
+from tilesight.roads.describe import describe_graph
+from tilesight.roads.model import ScriptRun
+from tilesight.roads.traces import TraceObserver
+from tilesight.targets import Target
+from tilesight.targets import target as find_target
+
+
+def run_script(script: str, args: Sequence[str], *, target: str, check: bool) -> ScriptRun:
+    """What a script launched and compiled, run on the engine.
+
+    Args:
+        script: path of the script; its own arguments are `args`
+        target: the GPU that torch.compile generates code for
+        check: reserved for the sanitizer's other findings; out-of-bounds is always found
+    Raises:  InputError: when the script does not exist or raises
+    """
+    path = parse_spec(script).path
+    chosen = find_target(target)
+    observer = TraceObserver()
+    session = EngineSession(int(chosen.arch), is_pinned=True)
+    session.observers.append(observer)
+    with session, compiled_on_engine(chosen) as compiled:
+        exit_code = _execute(path, args)
+    regions = tuple(
+        describe_graph(graph, subject=f"{path.name}:{_name(each)}", inputs=(), target=chosen)
+        for each in compiled
+        for graph in each.graphs
+    )
+    notes = ("--check finds out-of-bounds accesses only; the other checks are not built yet",) if check else ()
+    return ScriptRun(str(path), exit_code, tuple(observer.traces), regions, notes)
+
+
+def _name(compiled: CompiledOnEngine) -> str:
+    return getattr(compiled, "__name__", type(compiled).__name__)
+
+
+def _execute(path: Path, args: Sequence[str]) -> int:
+    """Run the file as `python FILE ARGS…` would; its exit code."""
+    with _as_main(path, args):
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as stop:
+            return _exit_code(stop)
+        except TilesightError:
+            raise
+        except Exception as error:
+            raise InputError(describe(error), where=line_of(error, path), next_step="mend the script") from error
+    return 0
+
+
+def _exit_code(stop: SystemExit) -> int:
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code
+    print(stop.code, file=sys.stderr)
+    return 1
+
+
+@contextlib.contextmanager
+def _as_main(path: Path, args: Sequence[str]) -> Iterator[None]:
+    with patch.object(sys, "argv", [str(path), *args]), patch.object(sys, "path", [str(path.resolve().parent), *sys.path]):
+        yield
+
+
+@contextlib.contextmanager
+def compiled_on_engine(target: Target) -> Iterator[list[CompiledOnEngine]]:
+    """While it lasts, `torch.compile` compiles for the target and runs on the engine.
+
+    Yields the list of what was compiled, which grows as the script goes on.
+    """
+    made: list[CompiledOnEngine] = []
+
+    def compile_for_engine(model: Callable[..., Any] | None = None, **options: Any) -> Any:
+        if model is None:
+            return lambda function: compile_for_engine(function, **options)
+        compiled = CompiledOnEngine(model, target, mode=options.get("mode"), dynamic=options.get("dynamic"))
+        made.append(compiled)
+        return compiled
+
+    real_compile = torch.compile
+    torch.compile = compile_for_engine
+    try:
+        yield made
+    finally:
+        torch.compile = real_compile

@@ -1,0 +1,46 @@
+"""The hand-written road: run a launch on the engine and tell its tiles, masks, addresses and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilesight.capture.subject import describe, load_file, look_up, parse_spec
+from tilesight.errors import InputError, TilesightError
+from tilesight.roads.model import Trace
+from tilesight.roads.run import run_script
+from tilesight.roads.traces import trace
+from tilesight.targets import target as find_target
+
+
+def trace_spec(spec: str, args: Sequence[str], *, target: str) -> list[Trace]:
+    """The Traces of every launch of a script, or of one launch function in a file.
+
+    Args:
+        spec: SCRIPT.py, run with `args`, or FILE.py:LAUNCH, a function without arguments
+        target: name of a GPU
+    Raises:  InputError: when the file, the name or what it runs can't be used
+    """
+    parsed = parse_spec(spec)
+    find_target(target)
+    if not parsed.name:
+        run = run_script(spec, args, target=target, check=False)
+        traces = list(run.launches)
+    else:
+        traces = _trace_launch(spec, target)
+    if not traces:
+        raise InputError("no Triton kernel was launched", where=spec, expected="a script or function that launches one")
+    return traces
+
+
+def _trace_launch(spec: str, target: str) -> list[Trace]:
+    parsed = parse_spec(spec)
+    launch = look_up(load_file(parsed.path), parsed)
+    if not callable(launch):
+        kind = type(launch).__name__
+        raise InputError(f"{parsed.name} is a {kind}", where=str(parsed.path), expected="a function without arguments")
+    try:
+        return trace(launch, target=target)
+    except TilesightError:
+        raise
+    except Exception as error:
+        raise InputError(f"{parsed.name}() raised {describe(error)}", where=str(parsed.path)) from error
