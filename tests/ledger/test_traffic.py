@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -180,7 +181,7 @@ def test_an_unknown_tensor_is_counted_by_address() -> None:
 
 def test_the_callers_name_wins_over_the_parameters() -> None:
     memory = make_memory("x_ptr", 4)
-    named = type(memory)(**{**vars(memory), "tensor_name": "logits"})
+    named = replace(memory, tensor_name="logits")
     (row,) = traffic_of(make_access("load", named, lane_addresses(named, tile_offsets(1, 4)))).rows
     assert row.tensor == "logits"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 from collections.abc import Sequence
@@ -51,6 +52,8 @@ class EngineSession:
         self._previous: Any = None
         self._modules: dict[str, Module] = {}
         self.is_installed = False
+        self._redirections = contextlib.ExitStack()
+        self._has_redirection = False
 
     def install(self) -> None:
         """Make Triton launch through this session."""
@@ -61,8 +64,16 @@ class EngineSession:
 
     def uninstall(self) -> None:
         """Put back the driver that was there before."""
+        self._redirections.close()
+        self._has_redirection = False
         install_driver(self._previous)
         self.is_installed = False
+
+    def redirect_compile(self, redirection: contextlib.AbstractContextManager[object]) -> None:
+        """Enter a redirection of torch.compile, once, to leave it when the session is uninstalled."""
+        if not self._has_redirection:
+            self._redirections.enter_context(redirection)
+            self._has_redirection = True
 
     def __enter__(self) -> EngineSession:
         self.install()

@@ -46,13 +46,13 @@ def find_parts(source: str, kernel: str = "") -> Parts:
 
 
 def body_lines(source: str, kernel: str = "") -> tuple[int, ...]:
-    """Line numbers of the statements in the kernel's body, docstring left out."""
+    """Line numbers of the statements in the kernel's body; docstrings, constants and if-headers left out."""
     tree = ast.parse(textwrap.dedent(source))
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and kernel in ("", n.name)]
     if not functions:
         return ()
     statements = [n for n in ast.walk(functions[0]) if isinstance(n, ast.stmt) and n is not functions[0]]
-    kept = [n for n in statements if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
+    kept = [n for n in statements if not isinstance(getattr(n, "value", None), ast.Constant) and not isinstance(n, ast.If)]
     return tuple(sorted({n.lineno for n in kept}))
 
 

@@ -39,7 +39,13 @@ def pointee_of(type_: Type) -> Type:
 
 
 def load_lanes(
-    frame: Frame, operation: Operation, pointer: Pointer, mask: Mask | None, other: Any, pointee: Type, shape: tuple[int, ...]
+    frame: Frame,
+    operation: Operation,
+    pointer: Pointer,
+    mask: Mask | None,
+    other: Any,
+    pointee: Type,
+    shape: tuple[int, ...],
 ) -> Any:
     """The values that a block of pointers points to.
 
@@ -66,7 +72,13 @@ def load_lanes(
 
 
 def store_lanes(
-    frame: Frame, operation: Operation, pointer: Pointer, value: Any, mask: Mask | None, pointee: Type, shape: tuple[int, ...]
+    frame: Frame,
+    operation: Operation,
+    pointer: Pointer,
+    value: Any,
+    mask: Mask | None,
+    pointee: Type,
+    shape: tuple[int, ...],
 ) -> None:
     """Write a block of values; lanes masked off or out of bounds are dropped.
 

@@ -111,15 +111,15 @@ class Frame:
         met = np.broadcast_to(condition, (self.chunk.size,))
         return met if self.active is None else met & self.active
 
-    def decide(self, condition: Array) -> bool | Mask:
+    def decide(self, condition: Array, active: Mask | None) -> bool | Mask:
         """True or False when the active programs agree, otherwise the [P] mask of those that take it."""
         if condition.size == 1:
             return bool(condition[0])
-        taken = self.is_active(condition)
+        taken = condition if active is None else condition & active
         if not taken.any():
             return False
-        count = self.chunk.size if self.active is None else np.count_nonzero(self.active)
-        return True if np.count_nonzero(taken) == count else taken
+        everyone = self.chunk.size if active is None else np.count_nonzero(active)
+        return True if np.count_nonzero(taken) == everyone else taken
 
     def call(self, function: Function, arguments: Sequence[Any]) -> list[Any]:
         """Run a function of the module in a frame of its own."""

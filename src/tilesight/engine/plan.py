@@ -49,11 +49,12 @@ class BlockPlan:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Steps of every block of a module, and what the combining regions of tt operations capture."""
+    """Steps of every block, what the combining regions of tt operations capture, and all values read."""
 
     module: Module
     blocks: dict[Block, BlockPlan]
     captures: dict[Operation, tuple[Value, ...]]
+    read_values: frozenset[Value]
 
 
 def plan_module(module: Module) -> Plan:
@@ -69,7 +70,8 @@ def plan_module(module: Module) -> Plan:
             blocks[block] = _plan_block(block, escaping)
         combining = [operation for operation in function.walk() if operation.regions and operation.dialect == "tt"]
         captures.update({operation: _captured_values(operation) for operation in combining})
-    return Plan(module, blocks, captures)
+    read = {value for function in module.functions for inner in function.walk() for value in _values_read(inner)}
+    return Plan(module, blocks, captures, frozenset(read))
 
 
 def _blocks_of(function: Function) -> Iterator[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilesight.ir.compare import first_difference
 from tilesight.ir.module import (
     UNKNOWN,
     Attribute,
@@ -30,6 +31,7 @@ from tilesight.ir.types import (
     element_type,
     item_bits,
 )
+from tilesight.ir.verifier import verify
 
 __all__ = [
     "UNKNOWN",
@@ -53,7 +55,9 @@ __all__ = [
     "Value",
     "block_shape",
     "element_type",
+    "first_difference",
     "item_bits",
     "parse_module",
     "print_module",
+    "verify",
 ]

@@ -10,6 +10,7 @@ pointer(x)              the type as `<f16>`, without its `!tt.ptr`; descriptor(x
 functional              `(operand types) -> result types`
 word:sem                a bare word kept as the string attribute `sem`
 text:prefix             a quoted string;  symbol:callee  a symbol
+bars:addrSpace          words with bars between, `local|global_read`, as one string
 flag:allow_reorder      an optional bare word that makes the attribute True
 key:cache|evict         optional `cache = word evict = word`, in any order
 flags:fastmath          an optional `fastmath<fast>`; `flags:overflow=overflowFlags` renames it
@@ -32,7 +33,7 @@ from tilesight.ir.module import Attribute, Block, Location, Operation, Region, V
 from tilesight.ir.types import Type
 
 if TYPE_CHECKING:
-    from tilesight.ir.assembly_elements import Element
+    from tilesight.ir.assembly_attributes import Element
     from tilesight.ir.parser import Parser
     from tilesight.ir.printer import Printer
 

@@ -19,7 +19,7 @@ def _angle_brackets(depth: int) -> str:
 
 _ANGLES = _angle_brackets(NESTING)
 
-_IGNORED = frozenset({"bad", "comment", None})
+_IGNORED = frozenset({"bad", "comment"})
 
 TOKEN = re.compile(
     rf"""
@@ -92,7 +92,7 @@ def tokenize(source: Source) -> list[Token]:
     """
     tokens: list[Token] = []
     for match in TOKEN.finditer(source.text):
-        kind = match.lastgroup
+        kind = match.lastgroup or "comment"
         if kind in _IGNORED:
             if kind == "bad":
                 raise source.error(match.start(kind), f"character {match[kind]!r}", "TTIR text")

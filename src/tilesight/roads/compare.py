@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from tilesight.capture.case import Case
+from tilesight.capture.inductor.on_engine import capture
 from tilesight.capture.numerics import Verdict, judge, reference_outputs
 from tilesight.capture.subject import describe, load_file, look_up, parse_spec
 from tilesight.errors import InputError, TilesightError, UnsupportedError
 from tilesight.ledger import KernelTrafficEstimate, moved_bytes, round_trips
 from tilesight.ledger.model import Bytes, RoundTrip
-from tilesight.roads.compiled import CompiledExecution, capture, execute_compiled, traffic_by_call
+from tilesight.roads.compiled import CompiledExecution, execute_compiled, traffic_by_call
 from tilesight.roads.describe import describe_graph, estimates
 from tilesight.roads.model import Comparison, LinePair, Observation, Provider, Trace
 from tilesight.roads.observe import eager_record

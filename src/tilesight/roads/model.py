@@ -152,7 +152,7 @@ class Provider:
     Args:
         name: the provider
         ok: every output is within tolerance of the float64 reference
-        max_error: largest |output − reference| / (1 + |reference|)
+        max_error: largest |output − reference| / (|reference| + rms(reference))
         tolerance: what `ok` was judged by
         bytes: bytes through HBM
         round_trips: intermediates stored and loaded again

@@ -9,12 +9,13 @@ import torch
 
 from tilesight.capture.eager import record_eager
 from tilesight.capture.inductor.graph import CompiledGraph
+from tilesight.capture.inductor.on_engine import capture
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inputs import fake_inputs, fake_mode, parse_inputs, real_inputs, spec_of
 from tilesight.capture.subject import inputs_for, load_file, look_up, parse_spec, with_fake_weights, without_weights
 from tilesight.errors import TilesightError, UnsupportedError
 from tilesight.ledger.model import KernelTraffic
-from tilesight.roads.compiled import capture, execute_compiled, traffic_by_call
+from tilesight.roads.compiled import execute_compiled, traffic_by_call
 from tilesight.roads.describe import EagerRecord, describe_graph
 from tilesight.roads.model import Observation
 from tilesight.targets import Target

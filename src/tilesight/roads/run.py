@@ -5,21 +5,17 @@ from __future__ import annotations
 import contextlib
 import runpy
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
-import torch
-
+from tilesight.capture.inductor.on_engine import CompiledOnEngine, compiled_on_engine
 from tilesight.capture.launches import EngineSession
 from tilesight.capture.subject import describe, line_of, parse_spec
 from tilesight.errors import InputError, TilesightError
-from tilesight.roads.compiled import CompiledOnEngine
 from tilesight.roads.describe import describe_graph
 from tilesight.roads.model import ScriptRun
 from tilesight.roads.traces import TraceObserver
-from tilesight.targets import Target
 from tilesight.targets import target as find_target
 
 
@@ -79,26 +75,3 @@ def _exit_code(stop: SystemExit) -> int:
 def _as_main(path: Path, args: Sequence[str]) -> Iterator[None]:
     with patch.object(sys, "argv", [str(path), *args]), patch.object(sys, "path", [str(path.resolve().parent), *sys.path]):
         yield
-
-
-@contextlib.contextmanager
-def compiled_on_engine(target: Target) -> Iterator[list[CompiledOnEngine]]:
-    """While it lasts, `torch.compile` compiles for the target and runs on the engine.
-
-    Yields the list of what was compiled, which grows as the script goes on.
-    """
-    made: list[CompiledOnEngine] = []
-
-    def compile_for_engine(model: Callable[..., Any] | None = None, **options: Any) -> Any:
-        if model is None:
-            return lambda function: compile_for_engine(function, **options)
-        compiled = CompiledOnEngine(model, target, mode=options.get("mode"), dynamic=options.get("dynamic"))
-        made.append(compiled)
-        return compiled
-
-    real_compile = torch.compile
-    torch.compile = compile_for_engine
-    try:
-        yield made
-    finally:
-        torch.compile = real_compile

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tilesight.engine.floats import compute
 from tilesight.engine.frame import Frame
 from tilesight.engine.registry import frame_rule, rule, unsupported
-from tilesight.engine.rules import tt_memory
+from tilesight.engine.rules import libdevice, tt_atomic, tt_debug, tt_dot, tt_memory, tt_reduce
 from tilesight.engine.values import (
     UNKNOWN_ROOT,
     Array,
@@ -23,7 +24,7 @@ from tilesight.engine.values import (
 from tilesight.ir.module import Operation, SymbolRef
 from tilesight.ir.types import block_shape, item_bits
 
-__all__ = ["tt_memory"]
+__all__ = ["libdevice", "tt_atomic", "tt_debug", "tt_dot", "tt_memory", "tt_reduce"]
 
 
 @frame_rule("tt.get_program_id")
@@ -161,6 +162,14 @@ def add_pointer(frame: Frame, operation: Operation, pointer: Pointer, offset: Ar
     else:
         address = spread_integers(pointer.address) + spread_integers(offset).astype(np.int64) * item
     return Pointer(address, pointer.root)
+
+
+@frame_rule("tt.clampf")
+def clamp_float(frame: Frame, operation: Operation, x: Array, low: Array, high: Array) -> Array:
+    """min(max(x, low), high); NaN stays NaN with `propagateNan = all`, otherwise it gives way to a limit."""
+    if operation.attributes.get("propagateNan") == "all":
+        return compute(lambda a, b, c: np.minimum(np.maximum(a, b), c), x, low, high)
+    return compute(lambda a, b, c: np.fmin(np.fmax(a, b), c), x, low, high)
 
 
 @rule("tt.ptr_to_int")

@@ -14,8 +14,6 @@ from tilesight.errors import ExecutionError
 from tilesight.ir.module import Operation
 
 
-
-
 @frame_rule("tt.assert")
 def assert_condition(frame: Frame, operation: Operation, condition: Array) -> None:
     check_assertion(frame, operation, condition, str(operation.attributes.get("message", "")))

@@ -1,9 +1,9 @@
-"""The assembly of every known operation, one file a dialect."""
+"""The assembly of every known operation, one file a dialect (`ttg` has the strays)."""
 
 from __future__ import annotations
 
 from tilesight.ir.assembly import OperationFormat
-from tilesight.ir.ops import arith, cf, math, scf, tt, ub
+from tilesight.ir.ops import arith, cf, math, scf, tt, ttg, ub
 
 FORMATS: dict[str, OperationFormat] = {
     **arith.FORMATS,
@@ -11,5 +11,6 @@ FORMATS: dict[str, OperationFormat] = {
     **math.FORMATS,
     **scf.FORMATS,
     **tt.FORMATS,
+    **ttg.FORMATS,
     **ub.FORMATS,
 }

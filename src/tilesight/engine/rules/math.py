@@ -1,0 +1,147 @@
+"""math: elementwise functions, computed in f32 for narrower types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilesight.engine.floats import compute, compute_wide
+from tilesight.engine.registry import rule
+from tilesight.engine.rules.special import erf, erfc, fused_multiply_add, reciprocal_sqrt, round_half_away
+from tilesight.engine.values import Array
+
+UNARY: dict[str, Callable[[Array], Array]] = {
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "erf": erf,
+    "erfc": erfc,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "floor": np.floor,
+    "log": np.log,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "round": round_half_away,
+    "roundeven": np.rint,
+    "rsqrt": reciprocal_sqrt,
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "sqrt": np.sqrt,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "trunc": np.trunc,
+}
+BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "atan2": np.arctan2,
+    "copysign": np.copysign,
+    "powf": np.power,
+}
+
+
+def _register_unary(name: str, function: Callable[[Array], Array]) -> None:
+    @rule(f"math.{name}")
+    def apply(operand: Array) -> Array:
+        return compute_wide(function, operand)
+
+
+def _register_binary(name: str, function: Callable[[Array, Array], Array]) -> None:
+    @rule(f"math.{name}")
+    def apply(lhs: Array, rhs: Array) -> Array:
+        return compute_wide(function, lhs, rhs)
+
+
+for _name, _unary in UNARY.items():
+    _register_unary(_name, _unary)
+for _name, _binary in BINARY.items():
+    _register_binary(_name, _binary)
+
+
+@rule("tt.precise_sqrt")
+def square_root(operand: Array) -> Array:
+    return compute_wide(np.sqrt, operand)
+
+
+@rule("math.absf")
+def absolute_float(operand: Array) -> Array:
+    return compute(np.abs, operand)
+
+
+@rule("math.absi")
+def absolute_integer(operand: Array) -> Array:
+    """|x|; the lowest integer wraps around to itself."""
+    return np.abs(operand)
+
+
+@rule("math.fma")
+def multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """a·b + c with one rounding."""
+    return compute_wide(fused_multiply_add, a, b, c)
+
+
+@rule("math.isnan")
+def is_nan(operand: Array) -> Array:
+    return compute(np.isnan, operand)
+
+
+@rule("math.isinf")
+def is_infinite(operand: Array) -> Array:
+    return compute(np.isinf, operand)
+
+
+@rule("math.isfinite")
+def is_finite(operand: Array) -> Array:
+    return compute(np.isfinite, operand)
+
+
+def _unsigned(operand: Array) -> Array:
+    return operand.view(f"u{operand.itemsize}")
+
+
+@rule("math.ctpop")
+def count_ones(operand: Array) -> Array:
+    return np.bitwise_count(_unsigned(operand)).astype(operand.dtype)
+
+
+@rule("math.cttz")
+def count_trailing_zeros(operand: Array) -> Array:
+    """Zeros below the lowest set bit; the width for 0."""
+    bits = _unsigned(operand)
+    one = bits.dtype.type(1)
+    return np.bitwise_count(~bits & (bits - one)).astype(operand.dtype)
+
+
+@rule("math.ctlz")
+def count_leading_zeros(operand: Array) -> Array:
+    """Zeros above the highest set bit; the width for 0."""
+    bits = _unsigned(operand)
+    shift = 1
+    while shift < 8 * operand.itemsize:
+        bits = bits | bits >> bits.dtype.type(shift)
+        shift *= 2
+    return (8 * operand.itemsize - np.bitwise_count(bits).astype(np.int64)).astype(operand.dtype)
+
+
+@rule("math.ipowi")
+def power_integer(lhs: Array, rhs: Array) -> Array:
+    """Integer power, wrapped around; a negative exponent leaves ±1 or 0."""
+    positive: Any = np.power(lhs, np.maximum(rhs, 0))
+    odd = (rhs & 1).astype(np.bool_)
+    negative = np.where(lhs == 1, 1, np.where(lhs == -1, np.where(odd, -1, 1), 0)).astype(lhs.dtype)
+    return np.where(rhs >= 0, positive, negative)
+
+
+@rule("math.fpowi")
+def power_of_integer(lhs: Array, rhs: Array) -> Array:
+    return compute_wide(lambda base: np.power(base, rhs.astype(base.dtype)), lhs)

@@ -1,0 +1,152 @@
+"""Records as plain dictionaries: the JSON that commands print, whose keys are a contract.
+
+A figure that was not measured is null, never 0. NaN and infinities, which JSON has no words for,
+become the texts "nan", "inf" and "-inf".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
+
+from tilesight.checks.finding import Finding
+from tilesight.ledger.model import AccessRow
+from tilesight.roads.model import Comparison, Graph, Kernel, Observation, Provider, ScriptRun, Trace
+
+Record = Observation | Trace | Comparison | ScriptRun
+Json = dict[str, object]
+
+
+def to_dict(record: Record) -> Json:
+    """The record under the keys of the command-line contract; safe for `json.dumps`.
+
+    Args:    record: what `observe`, `trace`, `compare` or `run` returned
+    Returns: a new dict; keys always come in the same order
+    """
+    match record:
+        case Observation():
+            return _observation(record)
+        case Trace():
+            return _trace(record)
+        case Comparison():
+            return _comparison(record)
+        case ScriptRun():
+            return _script_run(record)
+
+
+def traces_to_dict(traces: Sequence[Trace]) -> Json:
+    """What `trace --json` prints: the first launch's keys, every launch under `launches`.
+
+    `findings` at the top holds the findings of all launches, so that none is missed.
+    """
+    findings = [_finding(finding) for trace in traces for finding in trace.findings]
+    return {**_trace(traces[0]), "findings": findings, "launches": [_trace(trace) for trace in traces]}
+
+
+def plain(value: object) -> object:
+    """The value with only JSON's types in it; what JSON has no type for becomes its text."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        entries: dict[object, object] = value
+        return {str(key): plain(item) for key, item in entries.items()}
+    if isinstance(value, list | tuple):
+        items: Iterable[object] = value
+        return [plain(item) for item in items]
+    return str(value)
+
+
+def _observation(seen: Observation) -> Json:
+    return {
+        "subject": seen.subject,
+        "inputs": list(seen.inputs),
+        "target": seen.target,
+        "torch": seen.torch,
+        "triton": seen.triton,
+        "graph": _graph(seen.graph),
+        "breaks": plain(seen.breaks),
+        "kernels": [_kernel(kernel) for kernel in seen.kernels],
+        "ledger": plain(seen.ledger),
+        "not_fused": plain(seen.not_fused),
+        "compile": plain(seen.compile),
+        "output_code": list(seen.output_code),
+        "notes": list(seen.notes),
+    }
+
+
+def _graph(graph: Graph) -> Json:
+    return {
+        "ops": plain(graph.ops),
+        "fx": plain(graph.fx),
+        "inputs": plain(graph.inputs),
+        "outputs": list(graph.outputs),
+    }
+
+
+def _kernel(kernel: Kernel) -> Json:
+    return {field.name: plain(getattr(kernel, field.name)) for field in fields(kernel)}
+
+
+def _trace(trace: Trace) -> Json:
+    rows = trace.traffic.rows
+    return {
+        "kernel": trace.kernel,
+        "file": trace.file,
+        "first_line": trace.first_line,
+        "grid": list(trace.grid),
+        "programs": trace.programs,
+        "constexprs": plain(trace.constexprs),
+        "options": plain(trace.options),
+        "tensors": plain(trace.tensors),
+        "loads": [_access(row) for row in rows if row.kind == "load"],
+        "stores": [_access(row) for row in rows if row.kind == "store"],
+        "atomics": [_access(row) for row in rows if row.kind not in ("load", "store")],
+        "bytes": plain(trace.traffic.bytes),
+        "findings": [_finding(finding) for finding in trace.findings],
+        "tiles": plain(trace.tiles),
+        "source": trace.source,
+        "parts": plain(trace.parts),
+        "executed_on": trace.executed_on,
+        "not_executed": trace.not_executed,
+    }
+
+
+def _access(row: AccessRow) -> Json:
+    entries = {field.name: plain(getattr(row, field.name)) for field in fields(row) if field.name != "kind"}
+    return entries if row.kind in ("load", "store") else {"kind": row.kind, **entries}
+
+
+def _finding(finding: Finding) -> Json:
+    return {field.name: plain(getattr(finding, field.name)) for field in fields(finding)}
+
+
+def _comparison(comparison: Comparison) -> Json:
+    return {
+        "case": comparison.case,
+        "inputs": list(comparison.inputs),
+        "target": comparison.target,
+        "ideal_bytes": comparison.ideal_bytes,
+        "providers": {provider.name: _provider(provider) for provider in comparison.providers},
+        "pairs": plain(comparison.pairs),
+        "observation": _observation(comparison.observation),
+        "hand": [_trace(trace) for trace in comparison.hand],
+    }
+
+
+def _provider(provider: Provider) -> Json:
+    return {field.name: plain(getattr(provider, field.name)) for field in fields(provider) if field.name != "name"}
+
+
+def _script_run(run: ScriptRun) -> Json:
+    return {
+        "script": run.script,
+        "exit": run.exit,
+        "launches": [_trace(trace) for trace in run.launches],
+        "regions": [_observation(region) for region in run.regions],
+        "notes": list(run.notes),
+    }

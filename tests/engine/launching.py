@@ -1,0 +1,87 @@
+"""Launches for tests: TTIR from a @triton.jit function, memories from torch CPU tensors."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from tilesight.engine import Argument, Execution, ExecutionOptions, Launch, Listener, Memory, execute
+from tilesight.ir import parse_module
+
+TARGET = GPUTarget("cuda", 90, 32)
+TYPE_NAMES = {
+    torch.float64: "fp64",
+    torch.float32: "fp32",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.float8_e4m3fn: "fp8e4nv",
+    torch.float8_e5m2: "fp8e5",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "i1",
+}
+
+
+def memory_of(name: str, tensor: torch.Tensor) -> Memory:
+    """The bytes between a CPU tensor's lowest and highest element, shared with the tensor."""
+    item = tensor.element_size()
+    span = (sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1) * item
+    size = span if tensor.numel() else 0
+    flat = torch.as_strided(tensor, (size // item,), (1,)) if size else tensor.reshape(-1)
+    data = flat.view(torch.uint8).numpy() if tensor.dtype != torch.bool else flat.numpy().view(np.uint8)
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    pointer = tensor.data_ptr()
+    return Memory(name, pointer, data, dtype, item, tuple(tensor.shape), tuple(tensor.stride()), pointer, name)
+
+
+@cache
+def compile_ttir(kernel: Any, signature: tuple[tuple[str, str], ...], constexprs: tuple[tuple[str, Any], ...]) -> str:
+    """The TTIR of a kernel, compiled for a GPU that need not be here."""
+    source = ASTSource(kernel, dict(signature), dict(constexprs))
+    return triton.compile(source, target=TARGET).asm["ttir"]
+
+
+def launch_of(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any]) -> Launch:
+    """A launch of a @triton.jit function; tensors and numbers are arguments, the rest constexprs."""
+    constants = {p.name for p in kernel.params if p.is_constexpr}
+    signature: dict[str, str] = {}
+    for name, value in arguments.items():
+        signature[name] = "constexpr" if name in constants else _signature_type(value)
+    given = tuple((name, value) for name, value in arguments.items() if name in constants)
+    ttir = compile_ttir(kernel, tuple(signature.items()), given)
+    bound = tuple(
+        Argument(name, memory_of(name, value) if isinstance(value, torch.Tensor) else value)
+        for name, value in arguments.items()
+        if name not in constants
+    )
+    x, y, z = (*grid, 1, 1)[:3]
+    return Launch(kernel.__name__, ttir, bound, (x, y, z), constexprs=dict(given))
+
+
+def _signature_type(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"*{TYPE_NAMES[value.dtype]}"
+    if isinstance(value, float):
+        return "fp32"
+    return "i32" if -(1 << 31) <= value < 1 << 31 else "i64"
+
+
+def run(
+    kernel: Any,
+    grid: tuple[int, ...],
+    listeners: tuple[Listener, ...] = (),
+    options: ExecutionOptions | None = None,
+    **arguments: Any,
+) -> Execution:
+    """Compile, bind and execute a kernel; tensors are written in place."""
+    launch = launch_of(kernel, grid, arguments)
+    return execute(parse_module(launch.ttir), launch, listeners, options)
