@@ -2,7 +2,7 @@
 
 Only the heuristics decorator and the lines that fix `xnumel` and `r0_numel` are gone.
 """
-# ruff: noqa: F841, UP034, E501
+# ruff: noqa: F841
 # pyright: basic, reportPossiblyUnbound=false
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def online_softmax(in_ptr0, out_ptr2, xnumel, r0_numel, XBLOCK: tl.constexpr, R0
         r0_index = r0_offset + r0_base
         r0_mask = r0_index < r0_numel
         r0_1 = r0_index
-        tmp0 = tl.load(in_ptr0 + (r0_1 + r0_numel * x0), r0_mask & xmask, eviction_policy="evict_last", other=0.0).to(tl.float32)
+        tmp0 = tl.load(in_ptr0 + (r0_1 + r0_numel * x0), r0_mask & xmask, eviction_policy="evict_last", other=0.0).to(
+            tl.float32
+        )
         tmp1 = tmp0.to(tl.float32)
         tmp2 = tl.broadcast_to(tmp1, [XBLOCK, R0_BLOCK])
         _tmp3_max_next, _tmp3_sum_next = triton_helpers.online_softmax_combine(_tmp3_max, _tmp3_sum, tmp2, False)
@@ -57,7 +59,9 @@ def online_softmax(in_ptr0, out_ptr2, xnumel, r0_numel, XBLOCK: tl.constexpr, R0
         r0_index = r0_offset + r0_base
         r0_mask = r0_index < r0_numel
         r0_1 = r0_index
-        tmp5 = tl.load(in_ptr0 + (r0_1 + r0_numel * x0), r0_mask & xmask, eviction_policy="evict_first", other=0.0).to(tl.float32)
+        tmp5 = tl.load(in_ptr0 + (r0_1 + r0_numel * x0), r0_mask & xmask, eviction_policy="evict_first", other=0.0).to(
+            tl.float32
+        )
         tmp6 = tmp5.to(tl.float32)
         tmp7 = tmp6 - tmp3
         tmp8 = libdevice.exp(tmp7)
@@ -81,7 +85,9 @@ def rmsnorm(in_ptr0, in_ptr1, out_ptr1, xnumel, r0_numel, XBLOCK: tl.constexpr, 
         r0_index = r0_offset + r0_base
         r0_mask = r0_index < r0_numel
         r0_1 = r0_index
-        tmp0 = tl.load(in_ptr0 + (r0_1 + r0_numel * x0), r0_mask & xmask, eviction_policy="evict_last", other=0.0).to(tl.float32)
+        tmp0 = tl.load(in_ptr0 + (r0_1 + r0_numel * x0), r0_mask & xmask, eviction_policy="evict_last", other=0.0).to(
+            tl.float32
+        )
         tmp1 = tmp0.to(tl.float32)
         tmp2 = tmp1 * tmp1
         tmp3 = tl.broadcast_to(tmp2, [XBLOCK, R0_BLOCK])
@@ -92,7 +98,9 @@ def rmsnorm(in_ptr0, in_ptr1, out_ptr1, xnumel, r0_numel, XBLOCK: tl.constexpr, 
         r0_index = r0_offset + r0_base
         r0_mask = r0_index < r0_numel
         r0_1 = r0_index
-        tmp6 = tl.load(in_ptr0 + (r0_1 + r0_numel * x0), r0_mask & xmask, eviction_policy="evict_first", other=0.0).to(tl.float32)
+        tmp6 = tl.load(in_ptr0 + (r0_1 + r0_numel * x0), r0_mask & xmask, eviction_policy="evict_first", other=0.0).to(
+            tl.float32
+        )
         tmp14 = tl.load(in_ptr1 + (r0_1), r0_mask, eviction_policy="evict_last", other=0.0).to(tl.float32)
         tmp7 = tmp6.to(tl.float32)
         tmp9 = tmp4 / r0_numel.to(tl.float32)
@@ -127,9 +135,7 @@ def gelu(in_out_ptr0, xnumel, XBLOCK: tl.constexpr):
 
 
 @triton.jit
-def log_softmax_statistics(
-    in_ptr0, out_ptr0, out_ptr1, xnumel, r0_numel, XBLOCK: tl.constexpr, R0_BLOCK: tl.constexpr
-):
+def log_softmax_statistics(in_ptr0, out_ptr0, out_ptr1, xnumel, r0_numel, XBLOCK: tl.constexpr, R0_BLOCK: tl.constexpr):
     rnumel = r0_numel
     RBLOCK: tl.constexpr = R0_BLOCK
     xoffset = tl.program_id(0) * XBLOCK
@@ -144,7 +150,9 @@ def log_softmax_statistics(
         r0_index = r0_offset + r0_base
         r0_mask = r0_index < r0_numel
         r0_1 = r0_index
-        tmp0 = tl.load(in_ptr0 + (r0_1 + r0_numel * x0), r0_mask & xmask, eviction_policy="evict_first", other=0.0).to(tl.float32)
+        tmp0 = tl.load(in_ptr0 + (r0_1 + r0_numel * x0), r0_mask & xmask, eviction_policy="evict_first", other=0.0).to(
+            tl.float32
+        )
         tmp1 = tmp0.to(tl.float32)
         tmp2 = tl.broadcast_to(tmp1, [XBLOCK, R0_BLOCK])
         _tmp3_max_next, _tmp3_sum_next = triton_helpers.online_softmax_combine(_tmp3_max, _tmp3_sum, tmp2, False)
@@ -182,7 +190,9 @@ def nll_loss(
         tmp3 = tl.full([1, 1], 0, tl.int64)
         tmp4 = tl.where(tmp2, tmp0, tmp3)
         tl.device_assert(((tmp4 >= 0) & (tmp4 < classes)) | ~(r0_mask), "index out of bounds: 0 <= tmp4 < classes")
-        tmp6 = tl.load(in_ptr1 + (tmp4 + classes * r0_0), r0_mask, eviction_policy="evict_last", other=0.0).to(tl.float32)
+        tmp6 = tl.load(in_ptr1 + (tmp4 + classes * r0_0), r0_mask, eviction_policy="evict_last", other=0.0).to(
+            tl.float32
+        )
         tmp7 = tmp6.to(tl.float32)
         tmp9 = tmp7 - tmp8
         tmp11 = tl_math.log(tmp10)

@@ -44,20 +44,22 @@ def memory_of(name: str, tensor: torch.Tensor) -> Memory:
 
 
 @cache
-def compile_ttir(kernel: Any, signature: tuple[tuple[str, str], ...], constexprs: tuple[tuple[str, Any], ...]) -> str:
-    """The TTIR of a kernel, compiled for a GPU that need not be here."""
+def compile_ttir(
+    kernel: Any, signature: tuple[tuple[str, str], ...], constexprs: tuple[tuple[str, Any], ...], debug: bool
+) -> str:
+    """The TTIR of a kernel, compiled for a GPU that need not be here; `debug` keeps device asserts."""
     source = ASTSource(kernel, dict(signature), dict(constexprs))
-    return triton.compile(source, target=TARGET).asm["ttir"]
+    return triton.compile(source, target=TARGET, options={"debug": debug}).asm["ttir"]
 
 
-def launch_of(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any]) -> Launch:
+def launch_of(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], debug: bool = False) -> Launch:
     """A launch of a @triton.jit function; tensors and numbers are arguments, the rest constexprs."""
     constants = {p.name for p in kernel.params if p.is_constexpr}
     signature: dict[str, str] = {}
     for name, value in arguments.items():
         signature[name] = "constexpr" if name in constants else _signature_type(value)
     given = tuple((name, value) for name, value in arguments.items() if name in constants)
-    ttir = compile_ttir(kernel, tuple(signature.items()), given)
+    ttir = compile_ttir(kernel, tuple(signature.items()), given, debug)
     bound = tuple(
         Argument(name, memory_of(name, value) if isinstance(value, torch.Tensor) else value)
         for name, value in arguments.items()
@@ -80,8 +82,9 @@ def run(
     grid: tuple[int, ...],
     listeners: tuple[Listener, ...] = (),
     options: ExecutionOptions | None = None,
+    debug: bool = False,
     **arguments: Any,
 ) -> Execution:
     """Compile, bind and execute a kernel; tensors are written in place."""
-    launch = launch_of(kernel, grid, arguments)
+    launch = launch_of(kernel, grid, arguments, debug)
     return execute(parse_module(launch.ttir), launch, listeners, options)

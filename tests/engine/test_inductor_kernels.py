@@ -66,11 +66,10 @@ def test_cross_entropy() -> None:
     assert_close(loss[0], torch.nn.functional.cross_entropy(logits.double(), target))
 
 
-def test_device_assert_names_program_and_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_DEBUG", "1")
+def test_device_assert_names_program_and_line() -> None:
     logits, target = torch.randn(4, 8).bfloat16(), torch.tensor([0, 1, 9, 3])
-    inputs = {"in_out_ptr0": torch.zeros(1), "in_ptr0": target, "in_ptr1": logits, "in_ptr2": torch.ones(4)}
+    ones = torch.ones(4)
+    tensors = {"in_out_ptr0": torch.zeros(1), "in_ptr0": target, "in_ptr1": logits, "in_ptr2": ones, "in_ptr3": ones}
+    sizes = {"classes": 8, "r0_numel": 4, "XBLOCK": 1, "R0_BLOCK": 16}
     with pytest.raises(ExecutionError, match=r"inductor_kernels.py:\d+: device assert failed in program 0, lane 2"):
-        run(
-            inductor_kernels.nll_loss, (1,), **inputs, in_ptr3=torch.ones(4), classes=8, r0_numel=4, XBLOCK=1, R0_BLOCK=16
-        )
+        run(inductor_kernels.nll_loss, (1,), debug=True, **tensors, **sizes)

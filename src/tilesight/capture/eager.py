@@ -34,10 +34,11 @@ class _OpRecorder(_python_dispatch.TorchDispatchMode):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = function(*args, **(kwargs or {}))
+        if not _tensors(result) and not _written_arguments(function, args):
+            return result  # asks for a device or a size: moves nothing
         reads = _tensors((args, kwargs or {}))
         writes = _tensors(result)
         owned = {self.name_of(tensor) for tensor in reads}
-        is_view = bool(writes) and _only_views(function)
         name = str(function).removeprefix("aten.")
         written = [t for t in writes if self.name_of(t, f"{name.split('.')[0]}_{len(self.ops)}") not in owned]
         written += _written_arguments(function, args)
@@ -47,7 +48,7 @@ class _OpRecorder(_python_dispatch.TorchDispatchMode):
                 target=str(function),
                 reads=self._bytes_of(reads),
                 writes=self._bytes_of(written),
-                is_view=is_view,
+                is_view=not written,
             )
         )
         return result
@@ -72,11 +73,6 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, list | tuple):
         return [tensor for item in value for tensor in _tensors(item)]
     return []
-
-
-def _only_views(function: Any) -> bool:
-    returns = function._schema.returns
-    return bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
 
 
 def _written_arguments(function: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -187,8 +188,7 @@ def end_access(frame: Frame, access: Access | None, lanes: Lanes, outside: Mask 
     """Tell listeners that memory was touched."""
     if access is None or not frame.chunk.hear_after:
         return
-    fields = {name: getattr(access, name) for name in Access.__dataclass_fields__}
-    _tell(frame.chunk.hear_after, Access(**{**fields, "out_of_bounds": outside, "values": values}))
+    _tell(frame.chunk.hear_after, replace(access, out_of_bounds=outside, values=values))
 
 
 def _tell(methods: Sequence[Any], access: Access) -> None:

@@ -83,8 +83,8 @@ def cast_float(array: Array, dtype: np.dtype[Any]) -> Array:
 
 def saturate(array: Array, dtype: np.dtype[Any]) -> Array:
     """f32 clamped to the finite range of a narrow float; NaN stays NaN."""
-    largest = np.float32(ml_dtypes.finfo(dtype).max)
-    return np.clip(array, -largest, largest)
+    limits: Any = ml_dtypes.finfo(dtype)
+    return np.clip(array, -np.float32(limits.max), np.float32(limits.max))
 
 
 def cast_toward_zero(array: Array, dtype: np.dtype[Any]) -> Array:

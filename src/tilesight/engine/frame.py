@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +73,8 @@ class Frame:
             operands = [values[value] for value in step.operands]
             if not step.takes_lanes:
                 operands = [spread(operand) for operand in operands]
-            if step.takes_frame:
-                result = step.function(self, step.operation, *operands)
-            else:
-                result = step.function(*operands)
+            context = (self, step.operation) if step.takes_frame else ()
+            result = step.function(*context, *operands)
             self._store_results(step, result)
             for value in step.dead:
                 values.pop(value, None)
@@ -85,8 +83,10 @@ class Frame:
     def _store_results(self, step: Step, result: Any) -> None:
         if not step.results:
             return
-        found = (result,) if len(step.results) == 1 and not isinstance(result, tuple) else result
-        for value, item in zip(step.results, found, strict=True):
+        if not isinstance(result, tuple):
+            self._assign(step.results[0], result)
+            return
+        for value, item in zip(step.results, cast("tuple[Any, ...]", result), strict=True):
             self._assign(value, item)
 
     def _assign(self, value: Value, item: Any) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.errors import UnsupportedError
-from tilesight.ir.types import FloatType, IndexType, IntegerType, Type, element_type
+from tilesight.ir.types import FloatType, IntegerType, Type, element_type
 
 Array: TypeAlias = NDArray[Any]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -200,7 +200,10 @@ def choose(condition: Mask, chosen: Any, other: Any) -> Any:
     """`chosen` in the lanes where the condition holds, `other` elsewhere; for arrays and pointers."""
     if isinstance(chosen, Pointer):
         return _choose_pointer(condition, chosen, other)
-    chosen, other = spread_integers(chosen), spread_integers(other)
+    return _choose_array(condition, spread_integers(chosen), spread_integers(other))
+
+
+def _choose_array(condition: Mask, chosen: Array, other: Array) -> Array:
     if condition.size == 1:
         return chosen if condition.reshape(-1)[0] else other
     if chosen.dtype.kind == "V" or chosen.dtype == BFLOAT16:

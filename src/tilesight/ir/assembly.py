@@ -161,11 +161,13 @@ class AssemblyFormat(OperationFormat):
 
 
 def join_parts(parts: list[str]) -> str:
-    """Parts with one space between, none before a comma or a closing bracket or inside brackets."""
-    text = ""
+    """Parts with a space between, but as MLIR does none before a comma, inside brackets or in `%x[%i]` and `@f(%x)`."""
+    text, previous = "", ""
     for part in filter(None, parts):
-        tight = not text or part in ",])" or (part[0] in ",([" and not part.startswith("(%")) or text[-1] in "(["
+        opens = part in ("(", "[") and (text == previous or previous[0] in "%@")
+        tight = not text or part[0] in ",])" or previous in ("(", "[") or opens
         text += part if tight else f" {part}"
+        previous = part
     return text
 
 

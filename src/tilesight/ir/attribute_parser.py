@@ -207,15 +207,14 @@ def _dense_values(cursor: Cursor, literals: list[Token], type_: TensorType) -> t
 
 
 def _decode_blob(data: bytes, type_: TensorType) -> tuple[int | float, ...]:
-    """Little-endian elements; i1 takes a bit an element, or one byte for a splat."""
+    """Little-endian elements, or one for a splat; i1 takes a byte an element or, in old texts, a bit."""
     element = type_.element
     bits = element.bits if isinstance(element, IntegerType | FloatType) else 64
-    if bits == 1:
-        count = type_.elements if len(data) == ceil(type_.elements / 8) and data != b"\xff" else 1
-        return tuple((data[index // 8] >> (index % 8)) & 1 for index in range(count))
+    if bits == 1 and len(data) == ceil(type_.elements / 8) != type_.elements:
+        return tuple((data[index // 8] >> (index % 8)) & 1 for index in range(type_.elements))
     width = max(8, bits)
     count = len(data) // (width // 8)
     integers = struct.unpack(f"<{count}{_BLOB_LETTER[width]}", data)
     if isinstance(element, FloatType):
         return tuple(decode_float(value % (1 << width), element.name) for value in integers)
-    return integers
+    return tuple(value & 1 for value in integers) if bits == 1 else integers

@@ -7,8 +7,9 @@ become the texts "nan", "inf" and "-inf".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
+from typing import cast
 
 from tilesight.checks.finding import Finding
 from tilesight.ledger.model import AccessRow
@@ -53,11 +54,9 @@ def plain(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
-        entries: dict[object, object] = value
-        return {str(key): plain(item) for key, item in entries.items()}
+        return {str(key): plain(item) for key, item in cast("dict[object, object]", value).items()}
     if isinstance(value, list | tuple):
-        items: Iterable[object] = value
-        return [plain(item) for item in items]
+        return [plain(item) for item in cast("Sequence[object]", value)]
     return str(value)
 
 

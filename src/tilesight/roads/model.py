@@ -8,6 +8,7 @@ from tilesight.capture.parts import Parts
 from tilesight.checks.finding import Finding
 from tilesight.ledger.model import Bytes, KernelTraffic, Ledger, RoundTrip
 from tilesight.ledger.tiles import TilePicture
+from tilesight.roads.display import Displayed
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class CompileTimes:
 
 
 @dataclass(frozen=True)
-class Observation:
+class Observation(Displayed):
     """The compiled road of one function or module, for one target."""
 
     subject: str
@@ -125,7 +126,7 @@ class TracedTensor:
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Displayed):
     """The hand-written road of one launch."""
 
     kernel: str
@@ -188,7 +189,7 @@ class LinePair:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Displayed):
     """One case on both roads, side by side."""
 
     case: str
@@ -202,7 +203,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class ScriptRun:
+class ScriptRun(Displayed):
     """What `tilesight run` saw of a script."""
 
     script: str

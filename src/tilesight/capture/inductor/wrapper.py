@@ -130,6 +130,7 @@ class _CallReader:
     """Walks the statements of `call` in order and keeps what each does to which buffer."""
 
     def __init__(self, code: str, kernels: dict[str, GeneratedKernel]) -> None:
+        self._lines = code.splitlines()
         self._comments = _comments_by_line(code)
         self._kernels = kernels
         self.calls: list[Call] = []
@@ -171,9 +172,9 @@ class _CallReader:
                 self.buffers[name] = _buffer(name, shape, strides, ast.unparse(dtype))
             case ast.Name(id=other):
                 self._alias[name] = other
-            case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[ast.Name(id=other), *_]):
+            case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[ast.Name(id=other), shape, strides, *_]):
                 self._alias[name] = other
-                self._views.add(name)
+                self._reinterpreted(name, other, shape, strides, is_reuse="# reuse" in self._lines[value.lineno - 1])
             case ast.Subscript(value=ast.Name(id=other)):
                 self._alias[name] = other
             case ast.Call(func=ast.Name(id="copy_if_misaligned" | "get_raw_stream")):
@@ -182,6 +183,14 @@ class _CallReader:
                 self._call(value, result=name)
             case _:
                 pass
+
+    def _reinterpreted(self, name: str, other: str, shape: ast.expr, strides: ast.expr, *, is_reuse: bool) -> None:
+        """A view of `other`, or a new tensor that takes over its memory (`# reuse`)."""
+        source = self.buffers.get(other)
+        if not is_reuse:
+            self._views.add(name)
+        elif source is not None:
+            self.buffers[name] = _buffer(name, shape, strides, source.dtype)
 
     def _call(self, call: ast.Call, result: str | None) -> None:
         name = ast.unparse(call.func)

@@ -106,7 +106,7 @@ def maximum_or_nan(lhs: Array, rhs: Array) -> Array:
 @rule("arith.minimumf")
 def minimum_or_nan(lhs: Array, rhs: Array) -> Array:
     """The smaller, −0 below +0; NaN if either is."""
-    return compute(lambda a, b: -_maximum_signed_zero(-a, -b), lhs, rhs)
+    return compute(_minimum_signed_zero, lhs, rhs)
 
 
 def _maximum_signed_zero(lhs: Array, rhs: Array) -> Array:
@@ -116,6 +116,10 @@ def _maximum_signed_zero(lhs: Array, rhs: Array) -> Array:
     if not zero.any():
         return largest
     return np.where(zero & (lhs == rhs), lhs + rhs, largest)
+
+
+def _minimum_signed_zero(lhs: Array, rhs: Array) -> Array:
+    return -_maximum_signed_zero(-lhs, -rhs)
 
 
 def _is_less_or_greater(lhs: Array, rhs: Array) -> Array:

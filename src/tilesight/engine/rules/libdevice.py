@@ -25,12 +25,19 @@ from tilesight.engine.values import Array, dtype_of
 from tilesight.errors import UnsupportedError
 from tilesight.ir.module import Operation
 
-FloatFunction = Callable[..., Array]
+Unary = Callable[[Array], Array]
+Binary = Callable[[Array, Array], Array]
+AnyFunction = Callable[..., Array]
 
 
-def _in_float64(function: FloatFunction) -> FloatFunction:
+def _in_float64(function: Unary) -> Unary:
     """Computed in f64 and rounded once."""
-    return lambda *operands: function(*(x.astype(np.float64) for x in operands)).astype(operands[0].dtype)
+    return lambda x: function(x.astype(np.float64)).astype(x.dtype)
+
+
+def _in_float64_of_two(function: Binary) -> Binary:
+    """Computed in f64 and rounded once."""
+    return lambda x, y: function(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
 
 
 def _log_of_exponent(x: Array) -> Array:
@@ -51,46 +58,52 @@ def _scale_by_power(x: Array, n: Array) -> Array:
     return np.ldexp(x, n.astype(np.int32))
 
 
-FLOAT_FUNCTIONS: dict[str, FloatFunction] = {
+def _norm_of_three(x: Array, y: Array, z: Array) -> Array:
+    wide = [operand.astype(np.float64) for operand in (x, y, z)]
+    return np.sqrt(sum(operand * operand for operand in wide)).astype(x.dtype)
+
+
+FLOAT_UNARY: dict[str, Unary] = {
     **math_rules.UNARY,
-    "atan2": np.arctan2,
-    "copysign": np.copysign,
     "cospi": _in_float64(lambda x: np.cos(np.pi * np.fmod(x, 2))),
     "erf": erf,
     "erfc": erfc,
     "erfcx": _in_float64(lambda x: np.exp(x * x) * erfc(x)),
     "exp10": _in_float64(lambda x: np.power(10.0, x)),
     "fabs": np.abs,
+    "lgamma": log_gamma,
+    "logb": _log_of_exponent,
+    "nearbyint": np.rint,
+    "normcdf": _in_float64(lambda x: 0.5 * erfc(-x / np.sqrt(2.0))),
+    "rcbrt": _in_float64(lambda x: 1 / np.cbrt(x)),
+    "rint": np.rint,
+    "round": round_half_away,
+    "rsqrt": reciprocal_sqrt,
+    "sinpi": _in_float64(lambda x: np.sin(np.pi * np.fmod(x, 2))),
+    "tgamma": gamma_function,
+}
+FLOAT_BINARY: dict[str, Binary] = {
+    **math_rules.BINARY,
     "fdim": _positive_difference,
-    "fma": fused_multiply_add,
     "fmax": np.fmax,
     "fmin": np.fmin,
     "fmod": np.fmod,
     "hypot": np.hypot,
     "ldexp": _scale_by_power,
-    "lgamma": log_gamma,
-    "logb": _log_of_exponent,
-    "nearbyint": np.rint,
     "nextafter": np.nextafter,
-    "norm3d": _in_float64(lambda x, y, z: np.sqrt(x * x + y * y + z * z)),
-    "normcdf": _in_float64(lambda x: 0.5 * erfc(-x / np.sqrt(2.0))),
     "pow": np.power,
     "powi": _integer_power,
-    "rcbrt": _in_float64(lambda x: 1 / np.cbrt(x)),
-    "remainder": _in_float64(lambda x, y: x - y * np.rint(x / y)),
-    "rhypot": _in_float64(lambda x, y: 1 / np.hypot(x, y)),
-    "rint": np.rint,
-    "round": round_half_away,
-    "rsqrt": reciprocal_sqrt,
+    "remainder": _in_float64_of_two(lambda x, y: x - y * np.rint(x / y)),
+    "rhypot": _in_float64_of_two(lambda x, y: 1 / np.hypot(x, y)),
     "scalbn": _scale_by_power,
-    "sinpi": _in_float64(lambda x: np.sin(np.pi * np.fmod(x, 2))),
-    "tgamma": gamma_function,
+}
+FLOAT_FUNCTIONS: dict[str, AnyFunction] = {
+    **FLOAT_UNARY,
+    **FLOAT_BINARY,
+    "fma": fused_multiply_add,
+    "norm3d": _norm_of_three,
 }
 """Each is `__nv_<name>` for f64 and `__nv_<name>f` for f32."""
-
-
-def _count_leading_zeros(x: Array) -> Array:
-    return math_rules.count_leading_zeros(x).astype(np.int32)
 
 
 def _find_first_set(x: Array) -> Array:
@@ -103,32 +116,64 @@ def _reverse_bits(x: Array) -> Array:
     return np.packbits(bits[..., ::-1], axis=-1, bitorder="little").view(x.dtype)[..., 0]
 
 
-def _average(signed: bool, rounding: int) -> FloatFunction:
+def _wide(x: Array, signed: bool) -> Array:
+    return (x if signed else as_unsigned(x)).astype(np.int64)
+
+
+def _average(signed: bool, rounding: int) -> Binary:
     """(x + y + rounding) >> 1 without overflow."""
-    wide = (lambda x: x.astype(np.int64)) if signed else (lambda x: as_unsigned(x).astype(np.int64))
-    return lambda x, y: (wide(x) + wide(y) + rounding >> 1).astype(np.int32)
+    return lambda x, y: (_wide(x, signed) + _wide(y, signed) + rounding >> 1).astype(np.int32)
 
 
 def _low_24_bits(x: Array) -> Array:
     return x << np.int32(8) >> np.int32(8)
 
 
-SYMBOLS: dict[str, FloatFunction] = {
+def _multiply_low_24_bits(x: Array, y: Array) -> Array:
+    return _low_24_bits(x) * _low_24_bits(y)
+
+
+def _exponent(x: Array) -> Array:
+    return np.frexp(x)[1] - 1
+
+
+def _saturate(x: Array) -> Array:
+    """Clamped to [0, 1]; NaN gives 0."""
+    return np.where(np.isnan(x), 0, np.clip(x, 0, 1)).astype(x.dtype)
+
+
+def _high_word(x: Array) -> Array:
+    return (x.view(np.int64) >> 32).astype(np.int32)
+
+
+def _low_word(x: Array) -> Array:
+    return x.view(np.int64).astype(np.int32)
+
+
+def _bits_as(dtype: type[np.generic]) -> Unary:
+    return lambda x: x.view(dtype)
+
+
+def _multiply_high_of(signed: bool) -> Binary:
+    return lambda x, y: multiply_high(x, y, signed)
+
+
+SYMBOLS: dict[str, AnyFunction] = {
     "__nv_abs": np.abs,
     "__nv_llabs": np.abs,
     "__nv_brev": _reverse_bits,
     "__nv_brevll": _reverse_bits,
-    "__nv_clz": _count_leading_zeros,
-    "__nv_clzll": _count_leading_zeros,
+    "__nv_clz": math_rules.count_leading_zeros,
+    "__nv_clzll": math_rules.count_leading_zeros,
     "__nv_ffs": _find_first_set,
     "__nv_ffsll": _find_first_set,
-    "__nv_popc": lambda x: math_rules.count_ones(x).astype(np.int32),
-    "__nv_popcll": lambda x: math_rules.count_ones(x).astype(np.int32),
-    "__nv_mulhi": lambda x, y: multiply_high(x, y, signed=True),
-    "__nv_umulhi": lambda x, y: multiply_high(x, y, signed=False),
-    "__nv_mul64hi": lambda x, y: multiply_high(x, y, signed=True),
-    "__nv_umul64hi": lambda x, y: multiply_high(x, y, signed=False),
-    "__nv_mul24": lambda x, y: _low_24_bits(x) * _low_24_bits(y),
+    "__nv_popc": math_rules.count_ones,
+    "__nv_popcll": math_rules.count_ones,
+    "__nv_mulhi": _multiply_high_of(signed=True),
+    "__nv_umulhi": _multiply_high_of(signed=False),
+    "__nv_mul64hi": _multiply_high_of(signed=True),
+    "__nv_umul64hi": _multiply_high_of(signed=False),
+    "__nv_mul24": _multiply_low_24_bits,
     "__nv_hadd": _average(signed=True, rounding=0),
     "__nv_rhadd": _average(signed=True, rounding=1),
     "__nv_uhadd": _average(signed=False, rounding=0),
@@ -141,9 +186,9 @@ SYMBOLS: dict[str, FloatFunction] = {
     "__nv_isnand": np.isnan,
     "__nv_signbitf": np.signbit,
     "__nv_signbitd": np.signbit,
-    "__nv_ilogb": lambda x: np.frexp(x)[1] - 1,
-    "__nv_ilogbf": lambda x: np.frexp(x)[1] - 1,
-    "__nv_saturatef": lambda x: np.where(np.isnan(x), 0, np.clip(x, 0, 1)).astype(x.dtype),
+    "__nv_ilogb": _exponent,
+    "__nv_ilogbf": _exponent,
+    "__nv_saturatef": _saturate,
     "__nv_fast_cosf": np.cos,
     "__nv_fast_exp10f": FLOAT_FUNCTIONS["exp10"],
     "__nv_fast_expf": np.exp,
@@ -158,14 +203,14 @@ SYMBOLS: dict[str, FloatFunction] = {
     "__nv_frsqrt_rn": reciprocal_sqrt,
     "__nv_fma_rn": fused_multiply_add,
     "__nv_fmaf_rn": fused_multiply_add,
-    "__nv_float_as_int": lambda x: x.view(np.int32),
-    "__nv_float_as_uint": lambda x: x.view(np.int32),
-    "__nv_int_as_float": lambda x: x.view(np.float32),
-    "__nv_uint_as_float": lambda x: x.view(np.float32),
-    "__nv_double_as_longlong": lambda x: x.view(np.int64),
-    "__nv_longlong_as_double": lambda x: x.view(np.float64),
-    "__nv_double2hiint": lambda x: (x.view(np.int64) >> 32).astype(np.int32),
-    "__nv_double2loint": lambda x: x.view(np.int64).astype(np.int32),
+    "__nv_float_as_int": _bits_as(np.int32),
+    "__nv_float_as_uint": _bits_as(np.int32),
+    "__nv_int_as_float": _bits_as(np.float32),
+    "__nv_uint_as_float": _bits_as(np.float32),
+    "__nv_double_as_longlong": _bits_as(np.int64),
+    "__nv_longlong_as_double": _bits_as(np.float64),
+    "__nv_double2hiint": _high_word,
+    "__nv_double2loint": _low_word,
     **{f"__nv_{kind}add_rn": np.add for kind in "fd"},
     **{f"__nv_{kind}sub_rn": np.subtract for kind in "fd"},
     **{f"__nv_{kind}mul_rn": np.multiply for kind in "fd"},
@@ -175,8 +220,8 @@ SYMBOLS: dict[str, FloatFunction] = {
     **{f"__nv_{name}": function for name, function in FLOAT_FUNCTIONS.items()},
     **{f"__nv_{name}f": function for name, function in FLOAT_FUNCTIONS.items()},
 }
-ROUNDINGS: dict[str, FloatFunction] = {"rn": np.rint, "rz": np.trunc, "rd": np.floor, "ru": np.ceil}
-TO_SIGNED: dict[str, FloatFunction] = {
+ROUNDINGS: dict[str, Unary] = {"rn": np.rint, "rz": np.trunc, "rd": np.floor, "ru": np.ceil}
+TO_SIGNED: dict[str, Unary] = {
     f"__nv_{name}2{kind}_{mode}": function
     for name in ("float", "double")
     for kind in ("int", "ll")
@@ -187,7 +232,7 @@ TO_SIGNED: dict[str, FloatFunction] = {
     "__nv_llround": round_half_away,
     "__nv_llroundf": round_half_away,
 }
-TO_UNSIGNED: dict[str, FloatFunction] = {
+TO_UNSIGNED: dict[str, Unary] = {
     f"__nv_{name}2{kind}_{mode}": function
     for name in ("float", "double")
     for kind in ("uint", "ull")

@@ -144,4 +144,7 @@ def power_integer(lhs: Array, rhs: Array) -> Array:
 
 @rule("math.fpowi")
 def power_of_integer(lhs: Array, rhs: Array) -> Array:
-    return compute_wide(lambda base: np.power(base, rhs.astype(base.dtype)), lhs)
+    def power(base: Array) -> Array:
+        return np.power(base, rhs.astype(base.dtype))
+
+    return compute_wide(power, lhs)

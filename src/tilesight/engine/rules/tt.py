@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,11 @@ def transpose(frame: Frame, operation: Operation, source: Any) -> Any:
 @frame_rule("tt.join")
 def join(frame: Frame, operation: Operation, lhs: Any, rhs: Any) -> Any:
     """Two blocks side by side along a new last axis."""
-    return _combine(lhs, rhs, lambda a, b: np.stack(np.broadcast_arrays(a, b), axis=-1))
+
+    def stack(a: Array, b: Array) -> Array:
+        return np.stack(np.broadcast_arrays(a, b), axis=-1)
+
+    return _combine(lhs, rhs, stack)
 
 
 @frame_rule("tt.cat")
@@ -138,7 +143,7 @@ def concatenate(frame: Frame, operation: Operation, lhs: Any, rhs: Any) -> Any:
     return _combine(lhs, rhs, append)
 
 
-def _combine(lhs: Any, rhs: Any, change: Any) -> Any:
+def _combine(lhs: Any, rhs: Any, change: Callable[[Array, Array], Array]) -> Any:
     if not isinstance(lhs, Pointer):
         return change(lhs, rhs)
     address = change(spread_integers(lhs.address), spread_integers(rhs.address))
@@ -168,8 +173,16 @@ def add_pointer(frame: Frame, operation: Operation, pointer: Pointer, offset: Ar
 def clamp_float(frame: Frame, operation: Operation, x: Array, low: Array, high: Array) -> Array:
     """min(max(x, low), high); NaN stays NaN with `propagateNan = all`, otherwise it gives way to a limit."""
     if operation.attributes.get("propagateNan") == "all":
-        return compute(lambda a, b, c: np.minimum(np.maximum(a, b), c), x, low, high)
-    return compute(lambda a, b, c: np.fmin(np.fmax(a, b), c), x, low, high)
+        return compute(_clamp_or_nan, x, low, high)
+    return compute(_clamp_number, x, low, high)
+
+
+def _clamp_or_nan(x: Array, low: Array, high: Array) -> Array:
+    return np.minimum(np.maximum(x, low), high)
+
+
+def _clamp_number(x: Array, low: Array, high: Array) -> Array:
+    return np.fmin(np.fmax(x, low), high)
 
 
 @rule("tt.ptr_to_int")
@@ -213,5 +226,5 @@ def histogram(frame: Frame, operation: Operation, source: Array, mask: Array | N
     counted = (values >= 0) & (values < bins)
     if mask is not None:
         counted = counted & mask
-    flat = values + np.arange(programs)[:, None] * bins
+    flat: Array = values + np.arange(programs)[:, None] * bins
     return np.bincount(flat[counted], minlength=programs * bins).reshape(programs, bins).astype(np.int32)

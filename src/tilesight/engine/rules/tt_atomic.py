@@ -17,7 +17,7 @@ from tilesight.engine.access import (
 )
 from tilesight.engine.floats import compute
 from tilesight.engine.frame import Frame
-from tilesight.engine.memory import Lanes, combine_masks, split_by_tensor
+from tilesight.engine.memory import combine_masks, split_by_tensor
 from tilesight.engine.registry import frame_rule, unsupported
 from tilesight.engine.rules.arith_integer import as_unsigned
 from tilesight.engine.rules.tt_memory import optional_operand
@@ -27,20 +27,32 @@ from tilesight.ir.module import Operation
 Update = Callable[..., Array]
 
 
-def _unsigned(function: Update) -> Update:
-    return lambda old, new: function(as_unsigned(old), as_unsigned(new)).view(old.dtype)
+def _maximum_unsigned(old: Array, new: Array) -> Array:
+    return np.maximum(as_unsigned(old), as_unsigned(new)).view(old.dtype)
+
+
+def _minimum_unsigned(old: Array, new: Array) -> Array:
+    return np.minimum(as_unsigned(old), as_unsigned(new)).view(old.dtype)
+
+
+def _exchange(old: Array, new: Array) -> Array:
+    return new
+
+
+def _add_float(old: Array, new: Array) -> Array:
+    return compute(np.add, old, new)
 
 
 UPDATES: dict[str, Update] = {
     "add": np.add,
     "and": np.bitwise_and,
-    "exch": lambda old, new: new,
-    "fadd": lambda old, new: compute(np.add, old, new),
+    "exch": _exchange,
+    "fadd": _add_float,
     "max": np.maximum,
     "min": np.minimum,
     "or": np.bitwise_or,
-    "umax": _unsigned(np.maximum),
-    "umin": _unsigned(np.minimum),
+    "umax": _maximum_unsigned,
+    "umin": _minimum_unsigned,
     "xor": np.bitwise_xor,
 }
 UNORDERED: dict[str, Any] = {

@@ -46,7 +46,7 @@ def print_values(frame: Frame, operation: Operation, *operands: Any) -> None:
     prefix = str(operation.attributes.get("prefix", "")).strip()
     x, y, _ = frame.chunk.launch.grid
     output = frame.chunk.output or sys.stdout
-    rows = range(frame.chunk.size) if frame.active is None else np.flatnonzero(frame.active)
+    rows = range(frame.chunk.size) if frame.active is None else np.flatnonzero(frame.active).tolist()
     for row in rows:
         program = int(frame.chunk.programs[row])
         place = f"pid ({program % x}, {program // x % y}, {program // (x * y)})"

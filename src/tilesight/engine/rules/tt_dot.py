@@ -24,7 +24,7 @@ def dot(frame: Frame, operation: Operation, a: Array, b: Array, c: Array) -> Arr
     left = _operand(operation, 0, a, c.dtype)
     right = _operand(operation, 1, b, c.dtype)
     product = np.matmul(left, right)
-    if is_native(c.dtype) and c.dtype.itemsize >= 4 or c.dtype.kind == "i":
+    if (is_native(c.dtype) and c.dtype.itemsize >= 4) or c.dtype.kind == "i":
         return (product + c).astype(c.dtype, copy=False)
     return cast_float(product + cast_float(c, np.dtype(np.float32)), c.dtype)
 

@@ -138,4 +138,8 @@ FORMATS: dict[str, OperationFormat] = {
     "arith.trunci": assembly("%in flags:overflow=overflowFlags {} : type(in) to type(result)"),
     "arith.extf": assembly("%in flags:fastmath {} : type(in) to type(result)"),
     "arith.truncf": assembly(f"%in one:roundingmode={ROUNDING} flags:fastmath {{}} : type(in) to type(result)"),
+    "arith.scaling_extf": assembly("%in , %scale flags:fastmath {} : type(in) , type(scale) to type(result)"),
+    "arith.scaling_truncf": assembly(
+        f"%in , %scale one:roundingmode={ROUNDING} flags:fastmath {{}} : type(in) , type(scale) to type(result)"
+    ),
 }

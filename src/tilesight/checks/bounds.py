@@ -1,0 +1,136 @@
+"""Accesses outside the tensor that a pointer derives from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilesight.checks.finding import Finding
+from tilesight.engine.launch import Memory
+from tilesight.engine.listener import Access, Listener
+
+SHOWN_PROGRAMS = 8
+WRAPPED_INDEX = 1 << 30
+"""An index this far below 0 is more likely an int32 that wrapped around than a wrong offset."""
+
+Side = Literal["end", "start", "boundary", "nowhere"]
+VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
+
+
+@dataclass
+class _Fault:
+    """What is known of one line's accesses outside one tensor."""
+
+    access: Access
+    tensor: str
+    side: Side
+    lowest_index: int
+    first_program: int
+    first_lanes: tuple[int, int]
+    first_count: int
+    lane_count: int = 0
+    programs: set[int] = field(default_factory=set[int])
+
+
+class BoundsCheck(Listener):
+    """Collects the lanes that access memory outside their tensor, one finding a line, tensor and kind."""
+
+    def __init__(self) -> None:
+        self._faults: dict[tuple[str, int, str, str], _Fault] = {}
+
+    def after_access(self, access: Access) -> None:
+        if access.out_of_bounds is None:
+            return
+        outside = np.broadcast_to(access.out_of_bounds, access.shape).reshape(access.shape[0], -1)
+        rows = np.flatnonzero(outside.any(axis=1))
+        location, tensor = access.location, _name_of(access.memory)
+        key = (location.file, location.line, tensor, access.kind)
+        if key not in self._faults:
+            self._faults[key] = _first_fault(access, outside, int(rows[0]), tensor)
+        fault = self._faults[key]
+        fault.lane_count += int(np.count_nonzero(outside))
+        fault.programs.update(access.programs[rows].tolist())
+
+    def findings(self) -> list[Finding]:
+        """One finding for each line, tensor and kind of access, in the order they were met."""
+        return [_finding(fault) for fault in self._faults.values()]
+
+
+def _name_of(memory: Memory | None) -> str:
+    return (memory.tensor_name or memory.name) if memory else ""
+
+
+def _first_fault(access: Access, outside: NDArray[np.bool_], row: int, tensor: str) -> _Fault:
+    lanes = np.flatnonzero(outside[row])
+    address = np.broadcast_to(access.address, access.shape).reshape(access.shape[0], -1)[row, lanes]
+    side, lowest = _side_of(access.memory, address, access.item_bytes)
+    return _Fault(
+        access=access,
+        tensor=tensor,
+        side=side,
+        lowest_index=lowest,
+        first_program=int(access.programs[row]),
+        first_lanes=(int(lanes[0]), int(lanes[-1])),
+        first_count=len(lanes),
+    )
+
+
+def _side_of(memory: Memory | None, address: NDArray[np.int64], item_bytes: int) -> tuple[Side, int]:
+    """On which side of the tensor the addresses lie, and the lowest element index among them."""
+    if memory is None:
+        return "nowhere", 0
+    lowest = (int(address.min()) - memory.pointer) // item_bytes
+    if int(address.max()) + item_bytes > memory.address + len(memory.data):
+        return "end", lowest
+    return ("start" if int(address.min()) < memory.address else "boundary"), lowest
+
+
+def _finding(fault: _Fault) -> Finding:
+    return Finding(
+        kind="out-of-bounds",
+        file=fault.access.location.file,
+        line=fault.access.location.line,
+        programs=tuple(sorted(fault.programs)[:SHOWN_PROGRAMS]),
+        program_count=len(fault.programs),
+        lanes=fault.first_lanes,
+        lane_count=fault.lane_count,
+        tensor=fault.tensor,
+        message=_message(fault),
+        hint=_hint(fault),
+    )
+
+
+def _message(fault: _Fault) -> str:
+    verb = VERBS[fault.access.kind]
+    first, last = fault.first_lanes
+    lanes = f"lane {first}" if first == last else f"lanes {first} to {last}"
+    where = f"{lanes} of program {fault.first_program} ({fault.first_count} lane{'s' * (fault.first_count > 1)})"
+    memory = fault.access.memory
+    if memory is None:
+        return f"{fault.access.kind} {verb} an address that lies in no tensor: {where}"
+    place = {"end": "past its end", "start": "before its start", "boundary": "between two of its elements"}[fault.side]
+    tensor = fault.tensor
+    return f"{fault.access.kind} of {tensor} {verb} {place}: {where}; {tensor} has {memory.elements} elements"
+
+
+def _hint(fault: _Fault) -> str:
+    memory = fault.access.memory
+    if memory is None:
+        return "derive the pointer from one of the kernel's tensor arguments"
+    if fault.side == "boundary":
+        return f"keep the address a multiple of {fault.access.item_bytes} bytes from the tensor's first"
+    if fault.lowest_index <= -WRAPPED_INDEX:
+        return "the offset wrapped around in int32; cast the program id or the stride to int64 first"
+    reason = "the mask lets too many lanes through" if _has_mask(fault.access) else "the mask is missing"
+    if fault.side == "start":
+        return f"mask with offsets >= 0 ({reason})"
+    return f"mask with offsets < {memory.elements} ({reason})"
+
+
+def _has_mask(access: Access) -> bool:
+    """Whether the author wrote a mask; atomics without one are given a mask of ones by Triton."""
+    has_operand = bool(access.operation.operand_segments.get("mask"))
+    return has_operand and (access.kind != "atomic" or access.mask is not None)
