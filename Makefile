@@ -1,6 +1,8 @@
 # Everything runs in .venv, which the first target creates. PYTHON=python3.12 picks another interpreter.
 PYTHON ?= python3
+# The pair that `make lock` resolves for: each torch release names its Triton, CPU builds of torch do not.
 TORCH ?= 2.13.0
+TRITON ?= 3.7.1
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +23,7 @@ help:
 	@echo "make lint    ruff check and ruff format --check"
 	@echo "make format  let ruff repair and format"
 	@echo "make types   pyright, strict"
-	@echo "make lock    resolve requirements.lock and requirements-dev.lock anew (TORCH=$(TORCH))"
+	@echo "make lock    resolve requirements.lock and requirements-dev.lock anew (TORCH=$(TORCH) TRITON=$(TRITON))"
 	@echo "make clean   remove .venv, build and report folders"
 
 demo: $(RUNTIME_STAMP)
@@ -66,9 +68,9 @@ $(DEV_STAMP): $(RUNTIME_STAMP) requirements-dev.lock
 lock:
 	rm -rf $(LOCK_VENV)
 	$(PYTHON) -m venv $(LOCK_VENV)
-	$(LOCK_VENV)/bin/python -m pip install --quiet torch==$(TORCH) .
+	$(LOCK_VENV)/bin/python -m pip install --quiet torch==$(TORCH) triton==$(TRITON) .
 	$(call freeze,Runtime: what make demo installs.) > requirements.lock
-	$(LOCK_VENV)/bin/python -m pip install --quiet torch==$(TORCH) '.[dev]'
+	$(LOCK_VENV)/bin/python -m pip install --quiet torch==$(TORCH) triton==$(TRITON) '.[dev]'
 	$(call freeze,Runtime and the tools of the work itself: what make test installs.) > requirements-dev.lock
 	rm -rf $(LOCK_VENV)
 

@@ -8,15 +8,17 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+import tilesight
+
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("tilesight", "torch", "triton", "numpy")
+PACKAGES = ("torch", "triton", "numpy")
 
 
 @dataclass(frozen=True)
@@ -28,22 +30,33 @@ class Sample:
     output: str
 
 
+# A process starts its life with its parent's peak memory (Linux counts it at exec), so a small
+# interpreter without torch stands between.
+LAUNCHER = """
+import json, os, sys, time
+start = time.perf_counter()
+child = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+_, status, usage = os.wait4(child, 0)
+measured = [time.perf_counter() - start, usage.ru_maxrss * 1024, os.waitstatus_to_exitcode(status)]
+with open(sys.argv[1], "w") as file:
+    json.dump(measured, file)
+"""
+
+
 def run_process(command: Sequence[str], environment: Mapping[str, str]) -> Sample:
-    """Runs a command to its end and measures it; the peak is the process's own, from wait4.
+    """Runs a command to its end and measures it.
 
     Raises: RuntimeError: when the command fails, with the end of what it wrote
     """
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        start = time.perf_counter()
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=errors)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall_s = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        errors.seek(0)
-        if process.returncode != 0:
-            raise RuntimeError(f"exit code {process.returncode} of {' '.join(command)}: {errors.read()[-2000:]}")
-        return Sample(wall_s, usage.ru_maxrss * 1024, output.read())
+    with tempfile.TemporaryDirectory() as folder:
+        measured, output, errors = (Path(folder, name) for name in ("measured", "output", "errors"))
+        launch = [sys.executable, "-S", "-E", "-c", LAUNCHER, str(measured), *command]
+        with output.open("w") as stdout, errors.open("w") as stderr:
+            subprocess.run(launch, env=environment, stdout=stdout, stderr=stderr, check=True)
+        wall_s, peak_rss_bytes, exit_code = json.loads(measured.read_text())
+        if exit_code != 0:
+            raise RuntimeError(f"exit code {exit_code} of {' '.join(command)}: {errors.read_text()[-2000:]}")
+        return Sample(wall_s, peak_rss_bytes, output.read_text())
 
 
 def with_empty_caches(folder: str) -> dict[str, str]:
@@ -65,7 +78,7 @@ def describe_machine() -> dict[str, object]:
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in PACKAGES},
+        "versions": {"tilesight": tilesight.__version__, **{name: metadata.version(name) for name in PACKAGES}},
     }
 
 

@@ -27,7 +27,8 @@ def add_relu(x, y):
 def show_graph(here, seen):
     here.title("1. FX graph: what Dynamo caught", "1. FX 图:Dynamo 抓到的")
     for op in seen.graph.fx:
-        print(f"  {op.name:8s} = {op.target}({', '.join(op.inputs)})   # {Path(op.source).name}  {op.code}")
+        code = op.code.split("#")[0].strip()
+        print(f"  {op.name:8s} = {op.target + '(' + ', '.join(op.inputs) + ')':22s} # {Path(op.source).name}  {code}")
     here.title("2. ATen graph and fused groups: what Inductor decided", "2. ATen 图与融合组:Inductor 的决定")
     for op in seen.graph.ops:
         print(f"  {op.name:8s} = {op.target}")
@@ -57,14 +58,18 @@ def show_kernel(here, kernel):
 def show_calls(here, x, y):
     here.title("4. first call, second call", "4. 第一次调用与第二次调用")
     compiled = torch.compile(add_relu)
-    for en, zh in (("first call (compile + run)", "第一次(编译 + 运行)"), ("second call (cache + run)", "第二次(走缓存 + 运行)")):
+    calls = (
+        ("first call (compile + run)", "第一次(编译 + 运行)"),
+        ("second call (cache + run)", "第二次(缓存 + 运行)"),
+    )
+    for en, zh in calls:
         started = time.perf_counter()
-        out = compiled(x, y)
+        compiled(x, y)
         if here.on_gpu:
             torch.cuda.synchronize()
         seconds = time.perf_counter() - started
         here.say(f"  {en}: {seconds * 1e3:.1f} ms", f"  {zh}:{seconds * 1e3:.1f} ms")
-    print("  allclose", torch.allclose(out, add_relu(x, y)))
+    print("  allclose", torch.allclose(compiled(x, y), add_relu(x, y)))
 
 
 def show_pairs(here, result):

@@ -2,8 +2,9 @@
 
     python 04c_triton_fused_add_relu.py            # fused against eager: numbers, bytes, time
     python 04c_triton_fused_add_relu.py --op add   # without the relu: nothing is left to fuse
+    tilesight compare 04c_triton_fused_add_relu.py:CASE   # beside what torch.compile generates
 
-    tilesight compare 04c_triton_fused_add_relu.py:CASE    # beside what torch.compile generates
+With a GPU it runs there; without one it runs on the CPU through Tilesight's engine.
 """
 
 import torch
@@ -21,9 +22,9 @@ def add_relu_kernel(x_ptr, y_ptr, out_ptr, n, RELU: tl.constexpr, BLOCK_SIZE: tl
     mask = offsets < n  # which lanes exist  哪些 lane 有效
     x = tl.load(x_ptr + offsets, mask=mask)  # 4n bytes in
     y = tl.load(y_ptr + offsets, mask=mask)  # 4n bytes in
-    out = x + y  # stays in registers: eager would write it to HBM here  留在寄存器里;eager 会在这里写回 HBM
+    out = x + y  # in registers; eager stores it to HBM  留在寄存器;eager 写回 HBM
     if RELU:
-        out = tl.maximum(out, 0.0)  # ... and read it again here  ……再在这里读一遍
+        out = tl.maximum(out, 0.0)  # ... and loads it again  ……再读一遍
     tl.store(out_ptr + offsets, out, mask=mask)  # 4n bytes out
 
 

@@ -54,6 +54,12 @@ def test_a_process_is_measured_in_full() -> None:
     assert sample.peak_rss_bytes >= 200_000_000
 
 
+def test_a_small_process_is_small_whoever_starts_it() -> None:
+    """The tests' own process holds torch: its peak must not pass for the child's."""
+    sample = load("measure").run_process([sys.executable, "-S", "-c", ""], os.environ)
+    assert sample.peak_rss_bytes < 50_000_000
+
+
 def test_a_process_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match=r"exit code 3 .*no luck"):
         load("measure").run_process(
@@ -64,7 +70,6 @@ def test_a_process_that_fails_says_why() -> None:
 def test_a_result_names_its_circumstances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measure = load("measure")
     monkeypatch.setattr(measure, "RESULTS", tmp_path)
-    monkeypatch.setattr(measure, "PACKAGES", ("torch", "triton", "numpy"))
     path = measure.write_result("cold_start", ["--runs", "2"], {"cases": {}})
     record = json.loads(path.read_text())
     assert record["command"] == "python benchmarks/cold_start.py --runs 2"

@@ -3,7 +3,8 @@
 Only the heuristics decorator and the lines that fix `xnumel` and `r0_numel` are gone.
 """
 # ruff: noqa: F841
-# pyright: basic, reportPossiblyUnbound=false
+# pyright: basic, reportPrivateImportUsage=false, reportOptionalMemberAccess=false, reportGeneralTypeIssues=false
+# pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
 

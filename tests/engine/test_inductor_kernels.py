@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -31,7 +33,7 @@ def test_online_softmax(shape: tuple[int, int]) -> None:
     x = torch.randn(shape).bfloat16() * 3
     out = torch.zeros_like(x)
     rows, columns = shape
-    sizes = {"xnumel": rows, "r0_numel": columns, "XBLOCK": 4, "R0_BLOCK": 256}
+    sizes: dict[str, Any] = {"xnumel": rows, "r0_numel": columns, "XBLOCK": 4, "R0_BLOCK": 256}
     run(inductor_kernels.online_softmax, (-(-rows // 4),), in_ptr0=x, out_ptr2=out, **sizes)
     assert_close(out, torch.softmax(x.double(), 1))
 
@@ -41,7 +43,7 @@ def test_rmsnorm(shape: tuple[int, int]) -> None:
     x, weight = torch.randn(shape).bfloat16(), torch.randn(shape[1]).bfloat16()
     out = torch.zeros_like(x)
     rows, columns = shape
-    sizes = {"xnumel": rows, "r0_numel": columns, "XBLOCK": 4, "R0_BLOCK": 256}
+    sizes: dict[str, Any] = {"xnumel": rows, "r0_numel": columns, "XBLOCK": 4, "R0_BLOCK": 256}
     run(inductor_kernels.rmsnorm, (-(-rows // 4),), in_ptr0=x, in_ptr1=weight, out_ptr1=out, **sizes)
     wide = x.double()
     assert_close(out, wide * torch.rsqrt(wide.square().mean(1, keepdim=True) + 1e-6) * weight.double())
@@ -59,9 +61,9 @@ def test_cross_entropy() -> None:
     logits, target = torch.randn(rows, classes).bfloat16() * 3, torch.randint(0, classes, (rows,))
     target[5] = -100
     largest, total, loss = torch.zeros(rows), torch.zeros(rows), torch.zeros(1)
-    statistics = {"in_ptr0": logits, "out_ptr0": largest, "out_ptr1": total, "xnumel": rows, "r0_numel": classes}
+    statistics: dict[str, Any] = {"in_ptr0": logits, "out_ptr0": largest, "out_ptr1": total, "xnumel": rows, "r0_numel": classes}
     run(inductor_kernels.log_softmax_statistics, (10,), **statistics, XBLOCK=4, R0_BLOCK=128)
-    inputs = {"in_out_ptr0": loss, "in_ptr0": target, "in_ptr1": logits, "in_ptr2": largest, "in_ptr3": total}
+    inputs: dict[str, Any] = {"in_out_ptr0": loss, "in_ptr0": target, "in_ptr1": logits, "in_ptr2": largest, "in_ptr3": total}
     run(inductor_kernels.nll_loss, (1,), **inputs, classes=classes, r0_numel=rows, XBLOCK=1, R0_BLOCK=64)
     assert_close(loss[0], torch.nn.functional.cross_entropy(logits.double(), target))
 
@@ -69,7 +71,7 @@ def test_cross_entropy() -> None:
 def test_device_assert_names_program_and_line() -> None:
     logits, target = torch.randn(4, 8).bfloat16(), torch.tensor([0, 1, 9, 3])
     ones = torch.ones(4)
-    tensors = {"in_out_ptr0": torch.zeros(1), "in_ptr0": target, "in_ptr1": logits, "in_ptr2": ones, "in_ptr3": ones}
-    sizes = {"classes": 8, "r0_numel": 4, "XBLOCK": 1, "R0_BLOCK": 16}
+    tensors: dict[str, Any] = {"in_out_ptr0": torch.zeros(1), "in_ptr0": target, "in_ptr1": logits, "in_ptr2": ones, "in_ptr3": ones}
+    sizes: dict[str, Any] = {"classes": 8, "r0_numel": 4, "XBLOCK": 1, "R0_BLOCK": 16}
     with pytest.raises(ExecutionError, match=r"inductor_kernels.py:\d+: device assert failed in program 0, lane 2"):
         run(inductor_kernels.nll_loss, (1,), debug=True, **tensors, **sizes)

@@ -265,6 +265,43 @@ def nested_loops(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + tl.arange(0, BLOCK), high + low)
 
 
+@triton.jit
+def pick(a, b, n):
+    if n > 3:
+        return a
+    if n > 2:
+        return a + b
+    return b
+
+
+@triton.jit
+def inlined_returns(x, out, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    values = tl.load(x + offsets)
+    picked = pick(values, values * 2, n)
+    for i in range(n):
+        values = pick(values, picked, i)
+    if tl.program_id(0) > 2:
+        if n == 7:
+            return
+        picked = pick(picked, values, n + 1)
+    tl.store(out + offsets, picked)
+
+
+@triton.jit
+def hints(pointers, out, n, BLOCK: tl.constexpr):
+    tl.assume(n > 0)
+    offsets = tl.max_contiguous(tl.multiple_of(tl.arange(0, BLOCK) + n, 8), 8)
+    source = tl.load(pointers + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    values = tl.load(source + tl.full([BLOCK], 1 << 40, tl.int64), mask=offsets < n, other=float("nan"))
+    total = 0.0
+    for i in tl.range(n, warp_specialize=True, disallow_acc_multi_buffer=True):
+        total += tl.sum(values) * i
+    bytes_ = (offsets.to(tl.uint8) >> 1) // 3
+    tl.store(out + offsets, tl.flip(values, 0) + tl.where(bytes_ > 3, 1e-10, -0.0) + total)
+    tl.store(out, tl.reduce_or(offsets, 0) + tl.extra.cuda.globaltimer().to(tl.float32) + tl.extra.cuda.smid())
+
+
 @dataclass(frozen=True)
 class Case:
     """A kernel with what it takes to compile it; `before` is the first Triton that refuses it."""
@@ -304,6 +341,8 @@ EVERY_CASE = [
     Case(tensor_descriptors, {"x": "*fp16", "out": "*fp16", "M": N, "N": N}, SQUARE),
     Case(block_pointers, {"x": F, "out": F, "M": "i64", "N": "i64"}, SQUARE, before=(3, 8)),
     Case(scaled_dot, {"a": "*u8", "a_scale": "*u8", "b": "*u8", "b_scale": "*u8", "out": F}, {"SIZE": 64}),
+    Case(inlined_returns, {"x": F, "out": F, "n": N}, {"BLOCK": 64}),
+    Case(hints, {"pointers": "*u64", "out": F, "n": N}, {"BLOCK": 64}),
     Case(nested_loops, {"x": F, "out": F, "n": N}, {"BLOCK": 64}),
 ]
 CASES = {case.name: case for case in EVERY_CASE if case.before > TRITON_VERSION}

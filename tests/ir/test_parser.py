@@ -8,7 +8,7 @@ import pytest
 
 from tilesight.errors import ParseError
 from tilesight.ir import Operation, parse_module
-from tilesight.ir.lexer import TtirSyntaxError
+from tilesight.ir.lexer import Source, TtirSyntaxError, tokenize
 
 from .snippets import module_text, parse_body, parse_one
 
@@ -57,6 +57,7 @@ def test_unknown_operation_in_generic_form() -> None:
         ("true", True),
         ("unit", True),
         ('"a\\0Ab"', "a\nb"),
+        ('"\\C3\\A9\\q"', "\u00e9\\q"),
         ("[1, 2]", (1, 2)),
         ("[]", ()),
         ("array<i32: 1, 0>", (1, 0)),
@@ -94,6 +95,11 @@ BROKEN = [
     ("%0 = tt.get_program_id w : i32", "unexpected `w`; expected one of x, y, z", "w :"),
     ("%0 = tt.load %p cacheModifier = : !tt.ptr<f32>", "expected a word for cacheModifier", ": !tt"),
     ("%0 = tt.advance %bp, [%i] : <tensor<16xq>>", "expected the type after `!tt.ptr`", "<tensor<16xq>>"),
+    ("%0 = arith.constant 0x7F800000 : f16", "expected a pattern of 16 bits for f16", "0x7F800000"),
+    ('%0 = arith.constant dense<"0x012"> : tensor<2xi32>', "8 for each element of tensor<2xi32>", '"0x012"'),
+    ('%0 = arith.constant dense<"0xGG"> : tensor<2xi8>', "hexadecimal digits, 2 for each element", '"0xGG"'),
+    ('tt.return loc("a.py":1.5:2)', "unexpected `1.5`; expected a line number", "1.5"),
+    ("%0:x = arith.constant 1 : i32", "unexpected `x`; expected the number of results", "x = "),
     ("cf.br ^bb7", "block `^bb7` is not defined", "^bb7"),
     ("^bb1:\n ^bb1:", "block `^bb1` is defined twice", "^bb1:"),
     ("scf.for %k = %i to %i {\n}", "expected `step`", "{"),
@@ -135,7 +141,7 @@ def test_broken_text(body: str, message: str, place: str) -> None:
         ("module {", "<ttir>:1:9: unexpected end of text; expected `}`"),
         ("module {} trailing", "expected `tt.func` or the end of the module"),
         ("hello", "<ttir>:1:1: unexpected `hello`; expected `tt.func` or the end of the module"),
-        ("module {\n tt.func @k(%x) {\n}\n}", "<ttir>:2:14: unexpected `)`; expected `:`"),
+        ("module {\n tt.func @k(%x) {\n}\n}", "<ttir>:2:15: unexpected `)`; expected `:`"),
         ("module {\n tt.func k() {\n}\n}", "expected a symbol such as `@name`"),
         ("module {\n tt.func @k() {\n", "expected `}`"),
         ("#loc = loc(unknown", "expected a closing parenthesis"),
@@ -159,3 +165,32 @@ def test_two_hundred_operations_in_thirty_milliseconds() -> None:
         parse_module(text)
         times.append(time.process_time() - start)
     assert min(times) < 0.030
+
+
+@pytest.mark.parametrize("drop_rest", [True, False], ids=["cut off", "one token missing"])
+def test_damaged_text_never_fails_in_another_way(drop_rest: bool) -> None:
+    """Whatever token is lost, the parser answers with a module or a ParseError."""
+    body = """%0 = arith.constant dense<[1, 2]> : tensor<2xi32> loc(callsite("a.py":1:2 at #loc1))
+    %1:2 = scf.for %k = %i to %i step %i iter_args(%q = %x, %r = %f) -> (tensor<8xf32>, f32) : i32 {
+      %v = tt.load %pt, %m {boundaryCheck = array<i32: 0>, a = [1 : i32]} : tensor<8x!tt.ptr<f32>>
+      scf.yield %q, %r : tensor<8xf32>, f32
+    } {tt.num_stages = 2 : i32}
+    %2 = "tt.reduce"(%x) <{axis = 0 : i32}> ({
+    ^bb0(%s0: f32, %s1: f32):
+      tt.reduce.return %s0 : f32
+    }) : (tensor<8xf32>) -> f32
+    %3 = tt.advance %bp, [%i, %i] : <tensor<16x32xf16>>
+    %4 = arith.select %m, %x, %x : tensor<8xi1>, tensor<8xf32>
+    cf.cond_br %b, ^bb1(%i : i32), ^bb2
+    ^bb1(%z: i32):
+    cf.br ^bb2
+    ^bb2:"""
+    text = module_text(body) + '#loc1 = loc("x"("b.py":3:4))\n'
+    failures = 0
+    for token in tokenize(Source(text, "f"))[:-1]:
+        damaged = text[: token.offset] + ("" if drop_rest else text[token.offset + len(token.text) :])
+        try:
+            parse_module(damaged)
+        except ParseError:
+            failures += 1
+    assert failures > 200

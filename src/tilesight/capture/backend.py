@@ -20,7 +20,6 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.runtime.driver import driver as triton_driver
 
 BACKEND_NAME = "tilesight"
-DEVICE_KEY = "tilesight-engine"
 UNLIMITED = 2**31 - 1
 
 RunKernel = Callable[[Any, Any, str, tuple[int, int, int], tuple[Any, ...]], None]
@@ -111,7 +110,8 @@ class EngineDriver(DriverBase):
         return GPUTarget(BACKEND_NAME, self._arch, 32)
 
     def get_current_device(self) -> str:
-        return DEVICE_KEY
+        """The key under which Triton caches compiled kernels: one for each architecture."""
+        return f"{BACKEND_NAME}-{self._arch}"
 
     def set_current_device(self, device: Any) -> None:
         return None
@@ -137,7 +137,10 @@ class EngineDriver(DriverBase):
                    launch_metadata: Any, enter_hook: Any, exit_hook: Any, *arguments: Any) -> None:
             if enter_hook is not None:
                 enter_hook(launch_metadata)
-            self._run_kernel(source, metadata, function, (int(grid_x), int(grid_y), int(grid_z)), arguments)
+            # Triton keeps this launcher with the compiled kernel: it must serve whoever is installed by then.
+            driver = active_driver()
+            run_kernel = driver._run_kernel if isinstance(driver, EngineDriver) else self._run_kernel
+            run_kernel(source, metadata, function, (int(grid_x), int(grid_y), int(grid_z)), arguments)
             if exit_hook is not None:
                 exit_hook(launch_metadata)
 

@@ -15,10 +15,10 @@ from tilesight.engine.launch import Argument, Launch, Memory
 from tilesight.engine.listener import Listener
 from tilesight.engine.options import ExecutionOptions
 from tilesight.engine.plan import Plan, plan_module
-from tilesight.engine.values import UNKNOWN_ROOT, Array, Pointer, dtype_of
+from tilesight.engine.values import UNKNOWN_ROOT, Array, Descriptor, Pointer, dtype_of
 from tilesight.errors import InputError
 from tilesight.ir.module import Function, Module
-from tilesight.ir.types import PointerType, Type, block_shape, item_bits
+from tilesight.ir.types import DescriptorType, PointerType, Type, block_shape, item_bits
 
 CACHED_LANES = 1 << 17
 """Lanes of the widest block in a chunk: 512 KiB of f32, so that a few live arrays fit a core's cache."""
@@ -122,6 +122,8 @@ def bind_arguments(kernel: Function, launch: Launch) -> list[Any]:
 
 def _bind(type_: Type, argument: Argument, roots: dict[int, int]) -> Any:
     value = argument.value
+    if isinstance(type_, DescriptorType) and isinstance(value, Memory):
+        return _bind_descriptor(value, roots[id(value)])
     if isinstance(type_, PointerType):
         if isinstance(value, Memory):
             return Pointer(np.array([value.pointer], np.int64), roots[id(value)])
@@ -132,6 +134,13 @@ def _bind(type_: Type, argument: Argument, roots: dict[int, int]) -> Any:
     if dtype.kind == "i":
         return np.array([int(value) % (1 << 8 * dtype.itemsize)], f"u{dtype.itemsize}").view(dtype)
     return np.array([value]).astype(dtype)
+
+
+def _bind_descriptor(memory: Memory, root: int) -> Descriptor:
+    """A descriptor made on the host, of the tensor that it is given."""
+    base = Pointer(np.array([memory.pointer], np.int64), root)
+    shape, strides = (tuple(np.array([n], np.int64) for n in sizes) for sizes in (memory.shape, memory.strides))
+    return Descriptor(base, shape, strides)
 
 
 def chunk_size(module: Module, launch: Launch, options: ExecutionOptions) -> int:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from tilesight.engine.values import BFLOAT16, Array
 
 FLOAT32 = np.dtype(np.float32)
 FLOAT16 = np.dtype(np.float16)
+LARGEST_FLOAT8 = {
+    "float8_e4m3fn": 448.0,
+    "float8_e5m2": 57344.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2fnuz": 57344.0,
+    "float8_e4m3b11fnuz": 30.0,
+}
 NATIVE = frozenset({np.dtype(np.float64), FLOAT32, FLOAT16})
 
 
@@ -83,8 +89,8 @@ def cast_float(array: Array, dtype: np.dtype[Any]) -> Array:
 
 def saturate(array: Array, dtype: np.dtype[Any]) -> Array:
     """f32 clamped to the finite range of a narrow float; NaN stays NaN."""
-    limits: Any = ml_dtypes.finfo(dtype)
-    return np.clip(array, -np.float32(limits.max), np.float32(limits.max))
+    largest = np.float32(LARGEST_FLOAT8[dtype.name])
+    return np.clip(array, -largest, largest)
 
 
 def cast_toward_zero(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -121,7 +121,23 @@ class Pointer:
     root: int | Array
 
 
-Value: TypeAlias = Array | LaneSum | Pointer
+@dataclass(frozen=True, eq=False)
+class Descriptor:
+    """A tensor by base, shape and strides, from which tiles are loaded.
+
+    Args:
+        base: pointer to element 0, one a program
+        shape, strides: in elements, an array of one lane a program each
+        padding: what lanes outside hold, 0 or NaN
+    """
+
+    base: Pointer
+    shape: tuple[Array, ...]
+    strides: tuple[Array, ...]
+    padding: float = 0.0
+
+
+Value: TypeAlias = Array | LaneSum | Pointer | Descriptor
 
 
 def spread(value: Any) -> Any:
@@ -200,6 +216,11 @@ def choose(condition: Mask, chosen: Any, other: Any) -> Any:
     """`chosen` in the lanes where the condition holds, `other` elsewhere; for arrays and pointers."""
     if isinstance(chosen, Pointer):
         return _choose_pointer(condition, chosen, other)
+    if isinstance(chosen, Descriptor):
+        base = _choose_pointer(condition, chosen.base, other.base)
+        shape = tuple(choose(condition, a, b) for a, b in zip(chosen.shape, other.shape, strict=True))
+        strides = tuple(choose(condition, a, b) for a, b in zip(chosen.strides, other.strides, strict=True))
+        return Descriptor(base, shape, strides, chosen.padding)
     return _choose_array(condition, spread_integers(chosen), spread_integers(other))
 
 
@@ -223,5 +244,12 @@ def choose_programs(programs: Mask, chosen: Any, other: Any) -> Any:
     """`choose` with one condition a program, whatever the values' rank."""
     if chosen is other:
         return chosen
-    rank = chosen.address.ndim if isinstance(chosen, Pointer) else chosen.ndim
+    rank = rank_of(chosen)
     return choose(programs.reshape(-1, *(1,) * (rank - 1)), chosen, other)
+
+
+def rank_of(value: Any) -> int:
+    """The number of axes, the program axis counted."""
+    if isinstance(value, Descriptor):
+        return 1
+    return value.address.ndim if isinstance(value, Pointer) else value.ndim

@@ -7,6 +7,7 @@ and `[1, 0]` are tuples. An attribute of another dialect (`#arith.fastmath<fast>
 
 from __future__ import annotations
 
+import re
 import struct
 from math import ceil
 
@@ -18,6 +19,7 @@ from tilesight.ir.type_parser import is_scalar_type_word, parse_optional_type
 from tilesight.ir.types import FloatType, FunctionType, IntegerType, TensorType, Type, element_type
 
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+_HEXADECIMAL = re.compile(r"[0-9a-fA-F]*")
 _BLOB_LETTER = {8: "b", 16: "h", 32: "i", 64: "q"}
 
 
@@ -117,9 +119,12 @@ def unescape(text: str) -> str:
         elif text[position + 1] in _ESCAPES:
             data += _ESCAPES[text[position + 1]].encode()
             position += 2
-        else:
+        elif _HEXADECIMAL.fullmatch(text[position + 1 : position + 3]):
             data.append(int(text[position + 1 : position + 3], 16))
             position += 3
+        else:
+            data += b"\\"
+            position += 1
     return data.decode(errors="replace")
 
 
@@ -142,7 +147,10 @@ def _number(cursor: Cursor, token: Token, element: Type) -> int | float:
     text = token.text
     if isinstance(element, FloatType):
         if "0x" in text:
-            return decode_float(int(text, 16), element.name)
+            bits = int(text, 16)
+            if not 0 <= bits < 1 << element.bits:
+                cursor.fail(f"a pattern of {element.bits} bits for {element}", token)
+            return decode_float(bits, element.name)
         return round_float(float(text), element.name)
     if "." in text:
         cursor.fail(f"a number of type {element}", token)
@@ -196,7 +204,7 @@ def parse_dense(cursor: Cursor) -> DenseElements:
 def _dense_values(cursor: Cursor, literals: list[Token], type_: TensorType) -> tuple[int | float, ...]:
     element = element_type(type_)
     if literals and literals[0].kind == "string":
-        return _decode_blob(bytes.fromhex(literals[0].text[3:-1]), type_)
+        return _parse_blob(cursor, literals[0], type_)
     values: list[int | float] = []
     for token in literals:
         if token.text in ("true", "false"):
@@ -204,6 +212,14 @@ def _dense_values(cursor: Cursor, literals: list[Token], type_: TensorType) -> t
         elif token.kind == "number":
             values.append(_number(cursor, token, element))
     return tuple(values)
+
+
+def _parse_blob(cursor: Cursor, token: Token, type_: TensorType) -> tuple[int | float, ...]:
+    digits = token.text[3:-1]
+    width = max(8, getattr(type_.element, "bits", 64))
+    if width not in _BLOB_LETTER or len(digits) % (width // 4) or not _HEXADECIMAL.fullmatch(digits):
+        cursor.fail(f"`0x` and hexadecimal digits, {width // 4} for each element of {type_}", token)
+    return _decode_blob(bytes.fromhex(digits), type_)
 
 
 def _decode_blob(data: bytes, type_: TensorType) -> tuple[int | float, ...]:

@@ -54,6 +54,12 @@ class Cursor:
             self.fail(expected)
         return self.advance()
 
+    def expect_integer(self, expected: str) -> int:
+        """A number without sign or point, such as a line or a count."""
+        if not self.token.text.isdecimal():
+            self.fail(expected)
+        return int(self.advance().text)
+
     def skip_brackets(self) -> None:
         """Pass over the next token and the parentheses behind it."""
         start = self.index + 1

@@ -87,8 +87,9 @@ def _encode_small(value: float, type_name: str) -> int:
     if math.isnan(value):
         return nan
     patterns = _finite_patterns(type_name)
-    largest, step = patterns[-1][0], patterns[-1][0] - patterns[-2][0]
-    if abs(value) >= largest + step / 2:
+    (below, _), (largest, largest_bits) = patterns[-2:]
+    halfway = largest + (largest - below) / 2
+    if abs(value) > halfway or (abs(value) == halfway and largest_bits & 1):
         return (0xFC if negative else 0x7C) if form.specials == "ieee" else nan
     bits = min(patterns, key=lambda pattern: (abs(pattern[0] - abs(value)), pattern[1] & 1))[1]
     if bits == 0 and form.specials == "fnuz":

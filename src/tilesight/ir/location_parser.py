@@ -57,9 +57,9 @@ class LocationTable:
     def _parse_file_or_name(self, cursor: Cursor) -> Location:
         text = unescape(cursor.advance().text[1:-1])
         if cursor.accept(":"):
-            line = int(cursor.expect_kind("number", "a line number").text)
+            line = cursor.expect_integer("a line number")
             cursor.expect(":")
-            column = int(cursor.expect_kind("number", "a column number").text)
+            column = cursor.expect_integer("a column number")
             self._skip_range_end(cursor)
             return Location(text, line, column)
         if cursor.accept("("):

@@ -197,7 +197,7 @@ class Parser:
         name = token.text[1:]
         if not self.cursor.accept(":"):
             return [(token, name)]
-        count = int(self.cursor.expect_kind("number", "the number of results").text)
+        count = self.cursor.expect_integer("the number of results")
         return [(token, f"{name}#{index}") for index in range(count)]
 
     def _parse_custom(self, token: Token) -> Draft:

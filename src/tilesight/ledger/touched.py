@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilesight.engine.launch import Memory
 
-BLOCK_LANES = 32_768  # addresses compared or scattered at once: 256 KiB, which stays in a core's own cache
+BLOCK_LANES = 16_384  # addresses compared or scattered at once: 128 KiB, which stays in a core's own cache
 
 
 class TouchedElements:
@@ -88,15 +88,13 @@ def is_ascending_run(addresses: NDArray[np.int64], step: int) -> bool:
 
     Compared in blocks that stay in cache: one pass over the addresses and no large temporary.
     """
-    count = addresses.size
-    if int(addresses[-1]) - int(addresses[0]) != (count - 1) * step:
+    count, first = addresses.size, int(addresses[0])
+    if int(addresses[-1]) - first != (count - 1) * step:
         return False
-    expected = np.arange(min(count, BLOCK_LANES), dtype=np.int64) * step + addresses[0]
-    equal = np.empty(expected.size, dtype=np.bool_)
+    expected = np.arange(first, first + min(count, BLOCK_LANES) * step, step, dtype=np.int64)
     for start in range(0, count, BLOCK_LANES):
         block = addresses[start : start + BLOCK_LANES]
-        np.equal(block, expected[: block.size], out=equal[: block.size])
-        if not equal[: block.size].all():
+        if not np.equal(block, expected[: block.size]).all():
             return False
         expected += BLOCK_LANES * step
     return True

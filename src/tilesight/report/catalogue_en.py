@@ -14,7 +14,8 @@ ENGLISH: dict[str, str] = {
     # words for figures
     "not_measured": "not measured yet",
     "not_measured_columns": "not measured yet: {columns}",
-    "none": "none",
+    "list_separator": ", ",
+    "labelled": "{name}: {what}",
     "yes": "yes",
     "no": "NO",
     "dropped_lines": "{count} lines before the kernel: imports and launch heuristics",
@@ -105,7 +106,7 @@ ENGLISH: dict[str, str] = {
     "card_compiled": "compiled kernels",
     "card_times_ideal": "{factor}× ideal",
     "card_launches": "launches",
-    "card_launches_detail": "{kernels} different kernels",
+    "card_launches_detail": "different kernels: {kernels}",
     "card_regions": "compiled regions",
     "card_exit": "exit code of the script",
     # columns
@@ -178,5 +179,5 @@ ENGLISH: dict[str, str] = {
     "tail_none": "The tile size divides the length: every lane of the last tile exists.",
     "tail_end": "end of {tensor}: {elements}",
     "not_executed": "not executed: {reason}",
-    "report_by": "Tilesight {version}. kB, MB and GB are powers of 1000.",
+    "report_by": "Made by Tilesight {version}; kB, MB and GB are powers of 1000",
 }

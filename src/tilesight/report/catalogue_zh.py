@@ -14,7 +14,8 @@ CHINESE: dict[str, str] = {
     # words for figures
     "not_measured": "尚未测量",
     "not_measured_columns": "尚未测量：{columns}",
-    "none": "无",
+    "list_separator": "、",
+    "labelled": "{name}：{what}",
     "yes": "是",
     "no": "否",
     "dropped_lines": "kernel 之前的 {count} 行：import 与启动启发式",
@@ -178,5 +179,5 @@ CHINESE: dict[str, str] = {
     "tail_none": "长度正好是 tile 大小的整数倍：最后一块的每条 lane 都存在。",
     "tail_end": "{tensor} 到此为止：{elements}",
     "not_executed": "没有执行：{reason}",
-    "report_by": "Tilesight {version}。kB、MB、GB 均为 1000 的幂。",
+    "report_by": "由 Tilesight {version} 生成；kB、MB、GB 均按 1000 进位",
 }

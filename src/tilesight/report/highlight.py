@@ -7,7 +7,8 @@ from functools import cache
 from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
 
 CLASS_PREFIX = "ts-"
 
@@ -18,9 +19,11 @@ def highlighted_lines(text: str) -> tuple[Markup, ...]:
         return ()
     lexer, formatter = _tools()
     markup = highlight(text, lexer, formatter).removesuffix("\n")
-    return tuple(Markup(line) for line in markup.split("\n"))  # noqa: S704 (Pygments has escaped it)
+    return tuple(Markup(line) for line in markup.split("\n"))
 
 
 @cache
-def _tools() -> tuple[PythonLexer, HtmlFormatter[str]]:
-    return PythonLexer(stripnl=False, ensurenl=True), HtmlFormatter[str](nowrap=True, classprefix=CLASS_PREFIX)
+def _tools() -> tuple[Lexer, HtmlFormatter[str]]:
+    return get_lexer_by_name("python", stripnl=False, ensurenl=True), HtmlFormatter[str](
+        nowrap=True, classprefix=CLASS_PREFIX
+    )

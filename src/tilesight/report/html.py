@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tilesight import __version__
 from tilesight.report.catalogue import Catalogue, Lang
 from tilesight.report.highlight import highlighted_lines
 from tilesight.report.serialize import Record
@@ -38,28 +38,22 @@ def write_html(record: Record, path: str | Path, lang: Lang = "en") -> Path:
 def _render(template: str, record: Record, lang: Lang) -> str:
     words = Catalogue(lang)
     shown = view(record, lang)
-    return _environment().get_template(template).render(view=shown, words=words, version=_version())
-
-
-def _version() -> str:
-    try:
-        return version("tilesight")
-    except PackageNotFoundError:
-        return ""
+    return (
+        _environment()
+        .get_template(template)
+        .render(view=shown, words=words, version=__version__, coloured=coloured, backticks=backticks)
+    )
 
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("tilesight.report"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters["coloured"] = coloured
-    environment.filters["backticks"] = backticks
-    return environment
 
 
 def coloured(source: Source) -> list[tuple[SourceLine, Markup]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from tilesight.report.catalogue import Catalogue
 from tilesight.report.picture_match import kernel_of_each_op
@@ -188,15 +187,23 @@ def _link(line: GraphBox, op: GraphBox) -> GraphEdge:
 
 
 def _flows(bands: Sequence[_Band], ops: dict[str, GraphBox]) -> list[GraphEdge]:
-    """Arrows between neighbouring operators of a band: values that stay on the chip."""
+    """Arrows between the operators of a band: values that stay on the chip."""
     edges: list[GraphEdge] = []
     for band in bands:
-        for above, below in pairwise(band.ops):
-            if above.name in below.inputs:
-                start, end = ops[above.name], ops[below.name]
-                x = OP_X + OP_WIDTH / 2
-                edges.append(GraphEdge("flow", f"M{x} {start.y + start.height:.1f} V{end.y:.1f}"))
+        names = [op.name for op in band.ops]
+        for place, op in enumerate(band.ops):
+            for name in dict.fromkeys(name for name in op.inputs if name in names[:place]):
+                edges.append(_flow(ops[name], ops[op.name], is_next=name == names[place - 1]))
     return edges
+
+
+def _flow(start: GraphBox, end: GraphBox, *, is_next: bool) -> GraphEdge:
+    """Straight down to the next operator, around the right side to one further down."""
+    if is_next:
+        return GraphEdge("flow", f"M{OP_X + OP_WIDTH / 2} {start.y + start.height:.1f} V{end.y:.1f}")
+    x, y0, y1 = OP_X + OP_WIDTH, start.y + start.height * 0.6, end.y + end.height * 0.4
+    out = x + min(8 + (y1 - y0) / 12, 26)
+    return GraphEdge("flow", f"M{x} {y0:.1f} C{out:.1f} {y0:.1f} {out:.1f} {y1:.1f} {x + 1} {y1:.1f}")
 
 
 def _trips(seen: Observation, boxes: dict[int, GraphBox]) -> tuple[list[GraphEdge], float]:
@@ -216,7 +223,7 @@ def _trips(seen: Observation, boxes: dict[int, GraphBox]) -> tuple[list[GraphEdg
         edges.append(_trip(start, end, tensor, amounts.get(tensor), lane))
     if not edges:
         return [], GUTTER_X + BAND_PAD + 2
-    right = GUTTER_X + 30 + len(ends) * LANE_WIDTH
+    right = GUTTER_X + 8 + len(ends) * LANE_WIDTH
     longest = max(len(edge.label) for edge in edges)
     return _with_labels(edges, right), right + longest * LETTER + 8
 

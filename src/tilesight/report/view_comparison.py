@@ -109,9 +109,10 @@ def _correct_card(words: Catalogue, providers: Sequence[Provider]) -> Card:
 def _bytes_card(words: Catalogue, provider: Provider, ideal: int) -> Card:
     moved = moved_bytes(provider)
     detail = words("card_times_ideal", factor=three_digits(moved / ideal)) if moved is not None and ideal else ""
-    label = f"{words.known(provider.name, provider.name)}: {words('bytes')}"
+    label = words("labelled", name=words.known(provider.name, provider.name), what=words("bytes"))
     value = text_or_not_measured(words, moved, bytes_text)
-    return Card(f"card_bytes_{provider.name}", label, value, detail, "plain" if moved is not None else "unknown")
+    tone = provider.name if moved is not None else "unknown"
+    return Card(f"card_bytes_{provider.name}", label, value, detail, tone)
 
 
 def _numerics(words: Catalogue, providers: Sequence[Provider]) -> Table:

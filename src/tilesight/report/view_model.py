@@ -21,7 +21,7 @@ class Card:
 
     Args:
         key: the catalogue's key of the label
-        tone: `plain`, `good`, `bad` or `unknown` (not measured)
+        tone: `plain`, `good`, `bad`, `unknown` (not measured) or a provider's name
     """
 
     key: str

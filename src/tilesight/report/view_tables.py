@@ -58,7 +58,9 @@ def table(words: Catalogue, keys: Sequence[str], rows: Sequence[Row], title: str
     missing = [key for key in keys if rows and all(row[key] is None for row in rows)]
     kept = [key for key in keys if key not in missing and any(_is_shown(row[key]) for row in rows)]
     unknown = Cell(words("not_measured"), tone="unknown")
-    caption = words("not_measured_columns", columns=", ".join(words(key) for key in missing)) if missing else ""
+    caption = (
+        words("not_measured_columns", columns=words("list_separator").join(map(words, missing))) if missing else ""
+    )
     return Table(
         columns=tuple(Column(key, words(key), key in _NUMBERS, key in _CODE) for key in kept),
         rows=tuple(tuple(row[key] or unknown for key in kept) for row in rows),

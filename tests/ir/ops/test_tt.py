@@ -25,7 +25,8 @@ LINES = """
 %0 = tt.load %bp {boundaryCheck = array<i32: 0, 1>, padding = 2 : i32} : !tt.ptr<tensor<16x32xf16>>
 tt.store %pt, %x, %m cacheModifier = cs : tensor<8x!tt.ptr<f32>>
 tt.store %bp, %a {boundaryCheck = array<i32: 0>} : !tt.ptr<tensor<16x32xf16>>
-%0 = tt.atomic_rmw fadd, acq_rel, gpu, %pt, %x, %m : (tensor<8x!tt.ptr<f32>>, tensor<8xf32>, tensor<8xi1>) -> tensor<8xf32>
+%0 = tt.atomic_rmw fadd, acq_rel, gpu, %pt, %x, %m\
+ : (tensor<8x!tt.ptr<f32>>, tensor<8xf32>, tensor<8xi1>) -> tensor<8xf32>
 %0 = tt.atomic_rmw fadd, relaxed, cta, %p, %f : (!tt.ptr<f32>, f32) -> f32
 %0 = tt.atomic_cas acquire, sys, %p, %f, %f : (!tt.ptr<f32>, f32, f32) -> f32
 %0 = tt.make_tensor_ptr %p, [%l, %l], [%l, %l], [%i, %i] {order = array<i32: 1, 0>} : <tensor<16x32xf32>>
@@ -36,9 +37,12 @@ tt.descriptor_store %desc[%i, %i], %a : !tt.tensordesc<tensor<16x32xf16>>, tenso
 tt.descriptor_reduce add, %desc[%i, %i], %a : !tt.tensordesc<tensor<16x32xf16>>, tensor<16x32xf16>
 %0 = tt.descriptor_gather %desc[%n, %i] : (!tt.tensordesc<tensor<16x32xf16>>, tensor<8xi32>, i32) -> tensor<8x32xf16>
 tt.descriptor_scatter %desc[%n, %i], %a : !tt.tensordesc<tensor<16x32xf16>>, tensor<8xi32>, i32, tensor<16x32xf16>
-%0 = tt.dot %a, %t, %c, inputPrecision = tf32 {maxNumImpreciseAcc = 32 : i32} : tensor<16x32xf16> * tensor<32x16xf16> -> tensor<16x16xf32>
-%0 = tt.dot_scaled %a, %t, %c lhs = e4m3 rhs = e5m2 {fastMath = true} : tensor<16x32xf16> * tensor<32x16xf16> -> tensor<16x16xf32>
-%0 = tt.dot_scaled %a scale %n8, %t, %c lhs = e2m1 rhs = bf16 {fastMath = false} : tensor<16x32xf16>, tensor<8xi8> * tensor<32x16xf16> -> tensor<16x16xf32>
+%0 = tt.dot %a, %t, %c, inputPrecision = tf32 {maxNumImpreciseAcc = 32 : i32}\
+ : tensor<16x32xf16> * tensor<32x16xf16> -> tensor<16x16xf32>
+%0 = tt.dot_scaled %a, %t, %c lhs = e4m3 rhs = e5m2 {fastMath = true}\
+ : tensor<16x32xf16> * tensor<32x16xf16> -> tensor<16x16xf32>
+%0 = tt.dot_scaled %a scale %n8, %t, %c lhs = e2m1 rhs = bf16 {fastMath = false}\
+ : tensor<16x32xf16>, tensor<8xi8> * tensor<32x16xf16> -> tensor<16x16xf32>
 %0 = tt.gather %x[%n] {axis = 0 : i32, efficient_layout} : (tensor<8xf32>, tensor<8xi32>) -> tensor<8xf32>
 %0 = tt.histogram %n, %m : tensor<8xi32> -> tensor<16xi32>
 %0 = tt.bitcast %x : tensor<8xf32> -> tensor<8xi32>
@@ -50,8 +54,11 @@ tt.descriptor_scatter %desc[%n, %i], %a : !tt.tensordesc<tensor<16x32xf16>>, ten
 %0 = tt.clampf %x, %x, %x, propagateNan = all : tensor<8xf32>
 %0 = tt.precise_sqrt %x : tensor<8xf32>
 %0 = tt.precise_divf %x, %x : tensor<8xf32>
-%0 = tt.extern_elementwise %x, %x {libname = "", libpath = "", pure = true, symbol = "__nv_powf"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-%0:2 = tt.elementwise_inline_asm "add $0;\\0A\\22q\\22" {constraints = "=r", packed_element = 1 : i32, pure = true} %x, %n : tensor<8xf32>, tensor<8xi32> -> tensor<8xf32>, tensor<8xi32>
+%0 = tt.extern_elementwise %x, %x {libname = "", libpath = "", pure = true, symbol = "__nv_powf"}\
+ : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+%0:2 = tt.elementwise_inline_asm "add $0;\\0A\\22q\\22" {constraints = "=r", packed_element = 1\
+ : i32, pure = true} %x, %n : tensor<8xf32>, tensor<8xi32> -> tensor<8xf32>, tensor<8xi32>
+%0 = tt.elementwise_inline_asm "mov.u64 $0, %globaltimer;" {constraints = "=l", pure = false} -> i64
 tt.print " x: " {hex = false, isSigned = array<i32: 0, 1>} : %x, %n : tensor<8xf32>, tensor<8xi32>
 tt.print "hi" {hex = true, isSigned = array<i32>}
 tt.assert %m, "no \\22way\\22" : tensor<8xi1>

@@ -38,7 +38,8 @@ def _value(source: str, scope: dict[str, Any]) -> Any:
 def _locals(function: Callable[..., Any], inputs: Sequence[Any]) -> dict[str, Any]:
     if isinstance(function, torch.nn.Module):
         names = inspect.signature(type(function).forward).bind(function, *inputs)
-        return dict(names.arguments)
+        # torch's own containers are traced through a wrapper that calls them `fn(*args)`
+        return {**names.arguments, "fn": function, "args": tuple(inputs)}
     bound = inspect.signature(function).bind(*inputs)
     bound.apply_defaults()
     closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}

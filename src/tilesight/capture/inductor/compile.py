@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +16,7 @@ from unittest.mock import patch
 import torch
 
 from tilesight.capture.inductor.graph import CompiledGraph, CompiledRegion, GraphBreak, Node, Unfused
-from tilesight.capture.inductor.nodes import input_sources, is_library_file, read_nodes
+from tilesight.capture.inductor.nodes import input_sources, is_library_file, read_nodes, user_line
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.wrapper import read_wrapper
 from tilesight.errors import CaptureError, InputError, TilesightError
@@ -112,7 +114,8 @@ def _call(compiled: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         if isinstance(cause, TilesightError):
             raise cause from error
         raise InputError(
-            f"the function failed on these inputs: {type(cause).__name__}: {_first_line(cause)}",
+            f"the function failed on these inputs: {_reason(cause)}",
+            where=user_line(str(error))[0],
             expected="inputs the function accepts",
             next_step="check --inputs against the function's shapes and dtypes",
         ) from error
@@ -129,6 +132,12 @@ def _innermost(error: BaseException) -> BaseException:
     while (inner := getattr(error, "inner_exception", None) or error.__cause__) is not None:
         error = inner
     return error
+
+
+def _reason(error: BaseException) -> str:
+    """The operator's own complaint where Dynamo quotes it, else the message's first line."""
+    quoted = re.search(r"got (\w+\((?:'[^\n]*'|\"[^\n]*\")\))", str(error))
+    return quoted.group(1) if quoted else f"{type(error).__name__}: {_first_line(error)}"
 
 
 def _first_line(error: BaseException) -> str:
@@ -223,8 +232,22 @@ def _reproducible_config() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep torch's advice about its own settings out of the user's terminal."""
-    utils: Any = import_module("torch._inductor.utils")
-    with warnings.catch_warnings(), patch.object(utils.log, "warning", lambda *_, **__: None):
+    """Keep torch's warnings and logged tracebacks off the terminal: what matters is raised.
+
+    What TORCH_LOGS asks for is logged below the level of a warning, and stays.
+    """
+    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.startswith("torch")]
+    handlers = {handler for logger in loggers for handler in logger.handlers}
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield
+        for handler in handlers:
+            handler.addFilter(_is_below_warning)
+        try:
+            yield
+        finally:
+            for handler in handlers:
+                handler.removeFilter(_is_below_warning)
+
+
+def _is_below_warning(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.WARNING

@@ -17,6 +17,7 @@ from tilesight.capture.inductor.execute import run_wrapper
 from tilesight.capture.inductor.graph import CompiledGraph, CompiledRegion
 from tilesight.capture.inductor.kernels import with_configs, with_grids
 from tilesight.capture.inputs import fake_inputs, fake_mode, spec_of
+from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.capture.subject import with_fake_weights
 from tilesight.errors import UnsupportedError
 from tilesight.targets import Target
@@ -45,7 +46,7 @@ def _with_launches(region: CompiledRegion) -> CompiledRegion:
 
 
 def run_region(graph: CompiledGraph, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
-    """What the function returns when the generated code runs; an engine session must be installed.
+    """What the function returns when the generated code runs, in the engine session that is installed or a new one.
 
     Raises: UnsupportedError: when Dynamo broke the function into several graphs
     """
@@ -56,7 +57,8 @@ def run_region(graph: CompiledGraph, function: Callable[..., Any], inputs: Seque
             next_step="graphs apart are shown but not executed together yet",
         )
     region = graph.regions[0]
-    with torch.no_grad():
+    session = contextlib.nullcontext() if installed_session() else EngineSession(is_pinned=True)
+    with torch.no_grad(), session:
         outputs = run_wrapper(region.code, bind_inputs(region, function, inputs))
     return _restore(outputs, graph.structure)
 

@@ -155,6 +155,25 @@ def _deduce_on_cpu(folder: Any) -> Callable[[Any, Any], Any]:
     return deduce_value
 
 
+def _methods_without_device_guard() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+    """Tensor methods whose C++ binding enters a CUDA device guard, which a CPU build of torch lacks.
+
+    The same operators without the guard, for the classes that tracing uses.
+    """
+    fake: Any = import_module("torch._subclasses.fake_tensor")
+    functional: Any = import_module("torch._subclasses.functional_tensor")
+
+    def contiguous(self: Any, memory_format: Any = torch.contiguous_format) -> Any:
+        return torch.ops.aten.contiguous.default(self, memory_format=memory_format)
+
+    def cuda(self: Any, *_: Any, **__: Any) -> Any:
+        return self
+
+    for each in (fake.FakeTensor, functional.FunctionalTensor):
+        yield each, "contiguous", contiguous
+        yield each, "cuda", cuda
+
+
 @contextlib.contextmanager
 def pretend(target: Target) -> Iterator[None]:
     """Dynamo and Inductor see one `cuda:0` that is the target.
@@ -175,6 +194,8 @@ def pretend(target: Target) -> Iterator[None]:
         stack.enter_context(_interface_registered(_device_interface(target, properties)))
         for name, answer in _cuda_patches(target, properties).items():
             stack.enter_context(patch.object(torch.cuda, name, answer, create=True))
+        for tensor_class, name, method in _methods_without_device_guard():
+            stack.enter_context(patch.object(tensor_class, name, method, create=True))
         folder = joint_graph.UniformValueConstantFolder
         stack.enter_context(patch.object(folder, "_deduce_value", _deduce_on_cpu(folder)))
         stack.enter_context(patch.object(joint_graph, "lazy_init", lambda device=None: lazy_init(torch.device("cpu"))))

@@ -11,7 +11,7 @@ from tilesight.engine.floats import compute
 from tilesight.engine.frame import Frame
 from tilesight.engine.registry import frame_rule, rule
 from tilesight.engine.rules import arith_cast, arith_integer
-from tilesight.engine.values import Array, choose, dtype_of
+from tilesight.engine.values import Array, choose, dtype_of, rank_of
 from tilesight.ir.module import DenseElements, Operation
 from tilesight.ir.types import block_shape
 
@@ -45,13 +45,9 @@ def _as_array(values: tuple[int | float, ...], dtype: np.dtype[Any]) -> Array:
 
 @rule("arith.select")
 def select(condition: Array, true_value: Any, false_value: Any) -> Any:
-    if condition.ndim == 1 and (rank := _rank(true_value)) > 1:
+    if condition.ndim == 1 and (rank := rank_of(true_value)) > 1:
         condition = condition.reshape(-1, *(1,) * (rank - 1))
     return choose(condition, true_value, false_value)
-
-
-def _rank(value: Any) -> int:
-    return value.ndim if isinstance(value, np.ndarray) else value.address.ndim
 
 
 @rule("arith.addf")

@@ -67,7 +67,10 @@ def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]
 
 
 def _lgamma(x: float) -> float:
-    return np.inf if x in (np.inf, -np.inf) or (x <= 0 and x == int(x)) else lgamma(x)
+    try:
+        return np.inf if np.isinf(x) or (x <= 0 and x == int(x)) else lgamma(x)
+    except OverflowError:
+        return np.inf
 
 
 def _gamma(x: float) -> float:

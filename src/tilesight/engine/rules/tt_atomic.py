@@ -23,6 +23,7 @@ from tilesight.engine.rules.arith_integer import as_unsigned
 from tilesight.engine.rules.tt_memory import optional_operand
 from tilesight.engine.values import Array, Mask, Pointer, dtype_of, spread
 from tilesight.ir.module import Operation
+from tilesight.ir.types import Type
 
 Update = Callable[..., Array]
 
@@ -74,7 +75,7 @@ def atomic_update(frame: Frame, operation: Operation, *operands: Any) -> Array:
         raise unsupported(operation, f"no update for tt.atomic_rmw {kind}")
     mask = optional_operand(operation, operands, "mask")
     whole = None if operation.results[0] in frame.chunk.plan.read_values else UNORDERED.get(kind)
-    return _run_atomic(frame, operation, operands[0], (spread(operands[1]),), mask, UPDATES[kind], whole)
+    return _update_target(frame, operation, operands[0], (spread(operands[1]),), mask, UPDATES[kind], whole)
 
 
 @frame_rule("tt.atomic_cas", takes_lanes=True)
@@ -86,10 +87,10 @@ def atomic_compare_and_swap(frame: Frame, operation: Operation, pointer: Pointer
         bits = old.view(storage)
         return np.where(bits == expected.view(storage), new.view(storage), bits).view(old.dtype)
 
-    return _run_atomic(frame, operation, pointer, (spread(compare), spread(value)), None, swap, None)
+    return _update_target(frame, operation, pointer, (spread(compare), spread(value)), None, swap, None)
 
 
-def _run_atomic(
+def _update_target(
     frame: Frame,
     operation: Operation,
     pointer: Pointer,
@@ -98,9 +99,29 @@ def _run_atomic(
     update: Update,
     whole: Any,
 ) -> Array:
-    """Atomics of all lanes; `whole` is a ufunc that may do them at once when nobody reads the result."""
     target = operation.operands[0]
-    shape, pointee = frame.full_shape(target), pointee_of(target.type)
+    pointee, shape = pointee_of(target.type), frame.full_shape(target)
+    return update_lanes(frame, operation, pointer, values, mask, update, whole, pointee, shape)
+
+
+def update_lanes(
+    frame: Frame,
+    operation: Operation,
+    pointer: Pointer,
+    values: tuple[Array, ...],
+    mask: Mask | None,
+    update: Update,
+    whole: Any,
+    pointee: Type,
+    shape: tuple[int, ...],
+) -> Array:
+    """Atomics of all lanes, giving what each lane found; listeners hear the value that is combined.
+
+    Args:
+        update: memory's value and the lane's values → memory's new value
+        whole: a ufunc that does the same to all lanes at once; None when the result is read
+        shape: (P, *B), the full shape of the access
+    """
     dtype = dtype_of(pointee)
     result = np.broadcast_to(undefined_value(frame.chunk, dtype), shape).copy()
     mask = combine_masks(mask, frame.active, len(shape))

@@ -69,8 +69,9 @@ def _read_for(parser: Parser, draft: Draft) -> None:
     if cursor.accept("->"):
         draft.result_types = list(parse_result_types(cursor))
     parser.check_types(list(draft.segments["init"]), tuple(draft.result_types), token)
+    typed = cursor.accept(":")
     token = cursor.token
-    bound_type = parse_type(cursor) if cursor.accept(":") else IndexType()
+    bound_type = parse_type(cursor) if typed else IndexType()
     parser.check_types([draft.segments[name][0] for name in ("lower", "upper", "step")], (bound_type,) * 3, token)
     parser.push_scope()
     tokens = [induction, *(token for token, _ in assignments)]

@@ -104,7 +104,7 @@ ARITHMETIC: dict[str, OperationFormat] = {
     ),
     "tt.histogram": assembly("%src [? , %mask ]? {} : type(src) -> type(result)"),
     "tt.extern_elementwise": assembly("%srcs* {} : functional"),
-    "tt.elementwise_inline_asm": assembly("text:asm_string {} %args* : types(args) -> types(results)"),
+    "tt.elementwise_inline_asm": assembly("text:asm_string {} [? %args* : types(args) ]? -> types(results)"),
 }
 
 REGIONS: dict[str, OperationFormat] = {

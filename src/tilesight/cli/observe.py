@@ -1,0 +1,35 @@
+"""`tilesight observe FILE.py:NAME`: the compiled road."""
+
+from __future__ import annotations
+
+import click
+
+from tilesight.cli.deliver import deliver, stdout_kept_for_json
+from tilesight.cli.edge import failures_in_one_line
+from tilesight.cli.options import Outputs, output_options, target_option
+from tilesight.cli.progress import working
+
+
+@click.command("observe", short_help="The compiled road of a function or module.")
+@click.argument("spec", metavar="FILE.py:NAME")
+@click.option("--inputs", metavar="TYPES", help='Such as "f32[100000],f32[100000]"; else example_inputs() is called.')
+@target_option
+@click.option("--mode", metavar="MODE", help="torch.compile's mode, such as max-autotune.")
+@click.option("--backward", is_flag=True, help="Observe the backward graph too.")
+@click.option("--dynamic", is_flag=True, help="Compile with dynamic shapes.")
+@output_options
+def command(
+    spec: str, inputs: str | None, target: str, mode: str | None, backward: bool, dynamic: bool, outputs: Outputs
+) -> None:
+    """What torch.compile makes of NAME, a function or an nn.Module, for a GPU that need not be here.
+
+    Shows the FX and ATen graphs, the generated kernels with their three parts marked, the bytes, what
+    was not fused and why, and the compile times.
+    """
+    with failures_in_one_line(debug=outputs.debug, spec=spec):
+        outputs.check()
+        with stdout_kept_for_json(outputs), working(f"compiling {spec} for {target}"):
+            from tilesight.roads.observe import observe_spec
+
+            seen = observe_spec(spec, inputs=inputs, target=target, mode=mode, backward=backward, dynamic=dynamic)
+        deliver(seen, outputs)
