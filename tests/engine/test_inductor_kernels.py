@@ -61,9 +61,21 @@ def test_cross_entropy() -> None:
     logits, target = torch.randn(rows, classes).bfloat16() * 3, torch.randint(0, classes, (rows,))
     target[5] = -100
     largest, total, loss = torch.zeros(rows), torch.zeros(rows), torch.zeros(1)
-    statistics: dict[str, Any] = {"in_ptr0": logits, "out_ptr0": largest, "out_ptr1": total, "xnumel": rows, "r0_numel": classes}
+    statistics: dict[str, Any] = {
+        "in_ptr0": logits,
+        "out_ptr0": largest,
+        "out_ptr1": total,
+        "xnumel": rows,
+        "r0_numel": classes,
+    }
     run(inductor_kernels.log_softmax_statistics, (10,), **statistics, XBLOCK=4, R0_BLOCK=128)
-    inputs: dict[str, Any] = {"in_out_ptr0": loss, "in_ptr0": target, "in_ptr1": logits, "in_ptr2": largest, "in_ptr3": total}
+    inputs: dict[str, Any] = {
+        "in_out_ptr0": loss,
+        "in_ptr0": target,
+        "in_ptr1": logits,
+        "in_ptr2": largest,
+        "in_ptr3": total,
+    }
     run(inductor_kernels.nll_loss, (1,), **inputs, classes=classes, r0_numel=rows, XBLOCK=1, R0_BLOCK=64)
     assert_close(loss[0], torch.nn.functional.cross_entropy(logits.double(), target))
 
@@ -71,7 +83,13 @@ def test_cross_entropy() -> None:
 def test_device_assert_names_program_and_line() -> None:
     logits, target = torch.randn(4, 8).bfloat16(), torch.tensor([0, 1, 9, 3])
     ones = torch.ones(4)
-    tensors: dict[str, Any] = {"in_out_ptr0": torch.zeros(1), "in_ptr0": target, "in_ptr1": logits, "in_ptr2": ones, "in_ptr3": ones}
+    tensors: dict[str, Any] = {
+        "in_out_ptr0": torch.zeros(1),
+        "in_ptr0": target,
+        "in_ptr1": logits,
+        "in_ptr2": ones,
+        "in_ptr3": ones,
+    }
     sizes: dict[str, Any] = {"classes": 8, "r0_numel": 4, "XBLOCK": 1, "R0_BLOCK": 16}
     with pytest.raises(ExecutionError, match=r"inductor_kernels.py:\d+: device assert failed in program 0, lane 2"):
         run(inductor_kernels.nll_loss, (1,), debug=True, **tensors, **sizes)

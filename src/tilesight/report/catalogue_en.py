@@ -41,7 +41,8 @@ ENGLISH: dict[str, str] = {
     "numerics": "Are the numbers right, and what did they cost?",
     "graph": "The graph: your lines → ATen → fused groups → kernels",
     "graph_help": "One band is one kernel; the ATen operators in it run without leaving the chip. "
-    "An arrow on the right is an HBM round trip: one kernel stores, another loads.",
+    "A dashed box is a view and moves nothing. An arrow on the right is an HBM round trip: one kernel stores, "
+    "another loads.",
     "code": "The kernels",
     "code_help": "The same colour marks the same part in every kernel.",
     "pairs": "The same line in both kernels",
@@ -168,7 +169,6 @@ ENGLISH: dict[str, str] = {
     "graph_outputs": "outputs",
     "graph_view": "no kernel: a view, or folded away",
     "graph_extern": "extern",
-    "graph_no_line": "(no line known)",
     "tiles_help": "`program_id` is the number of a tile, not of a thread: {programs} programs, each {lanes} lanes of "
     "{tensor} ({elements} elements).",
     "tile_gap": "{count} more",

@@ -41,7 +41,7 @@ CHINESE: dict[str, str] = {
     "numerics": "数值对不对，代价是多少",
     "graph": "图：你的代码 → ATen → 融合组 → kernel",
     "graph_help": "一条色带是一个 kernel，其中的 ATen 算子不离开芯片。"
-    "右侧箭头是一次 HBM 往返：一个 kernel 写回，另一个 kernel 再读。",
+    "虚线框是视图，不搬数据。右侧箭头是一次 HBM 往返：一个 kernel 写回，另一个 kernel 再读。",
     "code": "kernel 源码",
     "code_help": "同一种颜色在每个 kernel 里标出同一部分。",
     "pairs": "两个 kernel 中对应的行",
@@ -168,7 +168,6 @@ CHINESE: dict[str, str] = {
     "graph_outputs": "输出",
     "graph_view": "没有 kernel：视图，或已被折叠",
     "graph_extern": "外部调用",
-    "graph_no_line": "（行号未知）",
     "tiles_help": "`program_id` 是第几块 tile，不是第几个线程：共 {programs} 个程序，各管 {tensor} 的 {lanes} 条 lane"
     "（全长 {elements} 个元素）。",
     "tile_gap": "另有 {count} 块",

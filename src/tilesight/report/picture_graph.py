@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from tilesight.report.catalogue import Catalogue
-from tilesight.report.picture_match import kernel_of_each_op
+from tilesight.report.picture_match import is_view, kernel_of_each_op
 from tilesight.report.texts import bytes_text, grid_text, short_source, tensor_type_text
 from tilesight.report.view_model import GraphBox, GraphEdge, GraphPicture
 from tilesight.roads.model import GraphOp, Kernel, Observation
 
 LINE_X, LINE_WIDTH, LINE_HEIGHT = 0.0, 300.0, 40.0
 OP_X, OP_WIDTH, OP_HEIGHT, OP_STEP = 390.0, 300.0, 24.0, 32.0
-KERNEL_X, KERNEL_WIDTH, KERNEL_HEIGHT = 730.0, 250.0, 56.0
-GUTTER_X, LANE_WIDTH = 980.0, 26.0
+KERNEL_X, KERNEL_WIDTH, KERNEL_HEIGHT = 730.0, 340.0, 56.0
+GUTTER_X, LANE_WIDTH = KERNEL_X + KERNEL_WIDTH, 22.0
 BAND_X, BAND_PAD, BAND_GAP = 372.0, 9.0, 14.0
 TOP = 30.0
 LETTER = 6.7
@@ -43,7 +44,7 @@ def graph_picture(words: Catalogue, seen: Observation) -> GraphPicture | None:
     for band in bands:
         column.add_band(band, seen.kernels[band.kernel] if band.kernel >= 0 else None)
     column.add_ends("outputs", seen.graph.outputs)
-    lines, links, lines_bottom = _place_lines(words, seen, column.ops)
+    lines, links, lines_bottom = _place_lines(seen, column.ops)
     trips, width = _trips(seen, {box.band: box for box in column.boxes if box.kind == "kernel"})
     headings = ((LINE_X, "graph_lines"), (OP_X, "graph_aten"), (KERNEL_X, "graph_kernels"))
     if trips:
@@ -128,7 +129,7 @@ def _op_box(op: GraphOp, y: float, band: int) -> GraphBox:
     left = fit(op.target, OP_WIDTH - 24 - len(right) * LETTER)
     place = f"\n{op.source}  {op.code}" if op.source else ""
     title = f"{op.name} = {op.target}({', '.join(op.inputs)}) → {kind}{place}"
-    return GraphBox("op", OP_X, y, OP_WIDTH, OP_HEIGHT, (left, right), title, band)
+    return GraphBox("view" if is_view(op) else "op", OP_X, y, OP_WIDTH, OP_HEIGHT, (left, right), title, band)
 
 
 def _kernel_box(words: Catalogue, kernel: Kernel, y: float, band: int) -> GraphBox:
@@ -142,35 +143,42 @@ def _kernel_box(words: Catalogue, kernel: Kernel, y: float, band: int) -> GraphB
     return GraphBox("kernel", KERNEL_X, y, KERNEL_WIDTH, KERNEL_HEIGHT, texts, title, band)
 
 
-def _place_lines(
-    words: Catalogue, seen: Observation, ops: dict[str, GraphBox]
-) -> tuple[list[GraphBox], list[GraphEdge], float]:
-    """The user's lines, each beside the first operator it became, and the links to them."""
+def _place_lines(seen: Observation, ops: dict[str, GraphBox]) -> tuple[list[GraphBox], list[GraphEdge], float]:
+    """The user's lines, each near the operators it became, and the links to them."""
     code: dict[str, str] = {}
     nodes: dict[str, list[str]] = {}
-    made: dict[str, list[GraphBox]] = {}
     for op in (*seen.graph.fx, *seen.graph.ops):
-        code.setdefault(op.source, op.code)
+        if op.source:
+            code.setdefault(op.source, op.code)
     for node in seen.graph.fx:
         nodes.setdefault(node.source, []).append(node.name)
-    for op in seen.graph.ops:
-        made.setdefault(op.source, []).append(ops[op.name])
-    order = sorted(code, key=lambda source: min((box.y for box in made.get(source, ())), default=1e9))
+    made = {source: [ops[op.name] for op in seen.graph.ops if op.source == source] for source in code}
+    middles = {source: median(_middle(box) for box in boxes) for source, boxes in made.items() if boxes}
+    firsts = _first_of_each_run(seen, ops)
     boxes: list[GraphBox] = []
     links: list[GraphEdge] = []
     y = TOP
-    for source in order:
-        targets = made.get(source, [])
-        wanted = min((box.y + box.height / 2 for box in targets), default=y) - LINE_HEIGHT / 2
-        box = _line_box(words, source, code[source], nodes.get(source, ()), max(y, wanted))
-        boxes.append(box)
-        links += [_link(box, target) for target in targets]
-        y = box.y + LINE_HEIGHT + 8
+    for source in sorted(code, key=lambda each: middles.get(each, 0.0)):
+        y = max(y, middles.get(source, y) - LINE_HEIGHT / 2)
+        boxes.append(_line_box(source, code[source], nodes.get(source, ()), y))
+        links += [_link(boxes[-1], box) for box in made[source] if box.y in firsts]
+        y += LINE_HEIGHT + 8
     return boxes, links, y
 
 
-def _line_box(words: Catalogue, source: str, code: str, nodes: Sequence[str], y: float) -> GraphBox:
-    place = short_source(source) or words("graph_no_line")
+def _middle(box: GraphBox) -> float:
+    return box.y + box.height / 2
+
+
+def _first_of_each_run(seen: Observation, ops: dict[str, GraphBox]) -> set[float]:
+    """Heights of the operators whose neighbour above comes from another line: only they get a link."""
+    column = sorted((ops[op.name].y, op.source) for op in seen.graph.ops)
+    above = ["", *(source for _, source in column)]
+    return {y for (y, source), before in zip(column, above, strict=False) if source != before}
+
+
+def _line_box(source: str, code: str, nodes: Sequence[str], y: float) -> GraphBox:
+    place = short_source(source)
     names = ", ".join(nodes)
     head = f"{place}  {names}" if names else place
     room = LINE_WIDTH - 16
@@ -207,20 +215,17 @@ def _flow(start: GraphBox, end: GraphBox, *, is_next: bool) -> GraphEdge:
 
 
 def _trips(seen: Observation, boxes: dict[int, GraphBox]) -> tuple[list[GraphEdge], float]:
-    """Arcs between kernels whose intermediates go through HBM, each in a lane of the gutter."""
+    """Arcs between kernels whose intermediates go through HBM, each tensor in a lane of the gutter."""
     amounts = {trip.tensor: trip.bytes for trip in seen.ledger.round_trips}
-    found = [
-        (boxes[writer], boxes[reader], tensor)
-        for writer, kernel in enumerate(seen.kernels)
-        for tensor in kernel.writes
-        for reader in _readers(seen.kernels, writer, tensor)
-    ]
     ends: list[float] = []
     edges: list[GraphEdge] = []
-    for start, end, tensor in found:
-        lane = next((i for i, free in enumerate(ends) if free <= start.y), len(ends))
-        ends[lane : lane + 1] = [end.y + end.height / 2]
-        edges.append(_trip(start, end, tensor, amounts.get(tensor), lane))
+    for writer, kernel in enumerate(seen.kernels):
+        for tensor in kernel.writes:
+            readers = [boxes[number] for number in _readers(seen.kernels, writer, tensor)]
+            if readers:
+                lane = next((i for i, free in enumerate(ends) if free <= boxes[writer].y), len(ends))
+                ends[lane : lane + 1] = [_middle(readers[-1])]
+                edges += _trip(boxes[writer], readers, tensor, amounts.get(tensor), lane)
     if not edges:
         return [], GUTTER_X + BAND_PAD + 2
     right = GUTTER_X + 8 + len(ends) * LANE_WIDTH
@@ -233,7 +238,8 @@ def _with_labels(edges: Sequence[GraphEdge], x: float) -> list[GraphEdge]:
     labelled: list[GraphEdge] = []
     y = 0.0
     for edge in sorted(edges, key=lambda each: each.label_y):
-        y = max(edge.label_y, y + 14)
+        if edge.label:
+            y = max(edge.label_y, y + 14)
         labelled.append(replace(edge, label_x=x, label_y=y))
     return labelled
 
@@ -249,10 +255,15 @@ def _readers(kernels: Sequence[Kernel], writer: int, tensor: str) -> list[int]:
     return readers
 
 
-def _trip(start: GraphBox, end: GraphBox, tensor: str, amount: int | None, lane: int) -> GraphEdge:
-    x, y0, y1 = start.x + start.width, start.y + start.height * 0.7, end.y + end.height * 0.3
-    out = GUTTER_X + 24 + lane * LANE_WIDTH
-    path = f"M{x:.1f} {y0:.1f} H{out - 8:.1f} Q{out:.1f} {y0:.1f} {out:.1f} {y0 + 8:.1f} "
-    path += f"V{y1 - 8:.1f} Q{out:.1f} {y1:.1f} {out - 8:.1f} {y1:.1f} H{x + 1:.1f}"
+def _trip(start: GraphBox, readers: Sequence[GraphBox], tensor: str, amount: int | None, lane: int) -> list[GraphEdge]:
+    """One arc to each reader along one lane; the first carries the label."""
     label = f"{tensor} {bytes_text(amount)}" if amount is not None else tensor
-    return GraphEdge("trip", path, title=label, label=label, label_y=(y0 + y1) / 2)
+    x, y0 = start.x + start.width, start.y + start.height * 0.7
+    out = GUTTER_X + 24 + lane * LANE_WIDTH
+    edges: list[GraphEdge] = []
+    for reader in readers:
+        y1 = reader.y + reader.height * 0.3
+        path = f"M{x:.1f} {y0:.1f} H{out - 8:.1f} Q{out:.1f} {y0:.1f} {out:.1f} {y0 + 8:.1f} "
+        path += f"V{y1 - 8:.1f} Q{out:.1f} {y1:.1f} {out - 8:.1f} {y1:.1f} H{x + 1:.1f}"
+        edges.append(GraphEdge("trip", path, label, "" if edges else label, label_y=(y0 + y1) / 2))
+    return edges

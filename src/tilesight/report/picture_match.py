@@ -6,34 +6,79 @@ from collections.abc import Sequence
 
 from tilesight.roads.model import GraphOp, Kernel
 
+VIEWS = frozenset(
+    [
+        "alias",
+        "as_strided",
+        "detach",
+        "expand",
+        "getitem",
+        "permute",
+        "reshape",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "t",
+        "transpose",
+        "unsafe_view",
+        "unsqueeze",
+        "view",
+    ]  # fmt: skip
+)
+"""Operators that move nothing: their result is their input, read with other strides."""
+
 
 def kernel_of_each_op(ops: Sequence[GraphOp], kernels: Sequence[Kernel]) -> dict[str, int]:
-    """The number of the kernel that computes each operator, by operator name; views have none.
+    """The number of the kernel that computes each operator, by operator name, as far as can be told.
 
-    A kernel names ATen operators (`aten.add`), or nodes (`add_1`), not which of several calls it is.
-    Told apart by the user's line where the kernel knows it, then by order: an operator runs in the
-    first candidate that is not before its inputs' kernels.
+    A kernel names the operators that its nodes were made from (`aten.gelu`) and the user's lines, not
+    the nodes of the graph (`mul`, `erf`). So an extern call takes the next operator of its own name, a
+    Triton kernel those of its lines and names; always the first that does not run before the
+    operator's inputs. A view stands with its input.
     """
     found: dict[str, int] = {}
+    taken: set[int] = set()
     for op in ops:
-        candidates = _candidates(op, kernels)
-        if candidates:
-            earliest = max((found[name] for name in op.inputs if name in found), default=0)
-            found[op.name] = next((number for number in candidates if number >= earliest), candidates[-1])
+        inputs = [found[name] for name in op.inputs if name in found]
+        if is_view(op):
+            if inputs:
+                found[op.name] = inputs[0]
+            continue
+        number = _first_possible(op, kernels, inputs, taken)
+        if number is not None:
+            found[op.name] = number
+            if kernels[number].kind == "extern":
+                taken.add(number)
     return found
 
 
-def _candidates(op: GraphOp, kernels: Sequence[Kernel]) -> list[int]:
-    by_node = [number for number, kernel in enumerate(kernels) if op.name in kernel.ops]
-    if by_node:
-        return by_node
-    names = {op.target, short_target(op.target)}
-    named = [number for number, kernel in enumerate(kernels) if names & set(kernel.ops)]
-    on_line = [number for number in named if op.source and op.source in kernels[number].source_lines]
-    return on_line or named
+def is_view(op: GraphOp) -> bool:
+    """The operator moves no bytes."""
+    return operator_name(op.target) in VIEWS
 
 
-def short_target(target: str) -> str:
-    """`aten.add` for `aten.add.Tensor`: the operator without its overload."""
+def operator_name(target: str) -> str:
+    """`add` for `aten.add.Tensor`, `getitem` for `getitem`."""
     parts = target.split(".")
-    return ".".join(parts[:2]) if len(parts) > 2 else target
+    return (parts[1] if len(parts) > 1 else parts[0]).lstrip("_")
+
+
+def _first_possible(op: GraphOp, kernels: Sequence[Kernel], inputs: Sequence[int], taken: set[int]) -> int | None:
+    after = [number + (kernels[number].kind == "extern") for number in inputs]
+    earliest = max(after, default=0)
+    candidates = [number for number in _candidates(op, kernels) if number not in taken]
+    return next((number for number in candidates if number >= earliest), candidates[-1] if candidates else None)
+
+
+def _candidates(op: GraphOp, kernels: Sequence[Kernel]) -> list[int]:
+    """Kernels that may run the operator, the surest kind of evidence alone."""
+    name = operator_name(op.target)
+    extern = [n for n, k in enumerate(kernels) if k.kind == "extern" and k.name.split(".")[-1].lstrip("_") == name]
+    if extern:
+        return extern
+    triton = [(n, k) for n, k in enumerate(kernels) if k.kind != "extern"]
+    named = {n for n, k in triton if op.name in k.ops or name in map(operator_name, k.ops)}
+    on_line = {n for n, k in triton if op.source and op.source in k.source_lines}
+    return sorted(named & on_line or on_line or named)

@@ -153,7 +153,7 @@ class GraphBox:
     """A box of the graph picture in user units, with its lines of text cut to fit.
 
     Args:
-        kind: `line`, `op`, `kernel`, `inputs` or `outputs`
+        kind: `line`, `op`, `view` (an operator that moves nothing), `kernel`, `inputs` or `outputs`
         band: number of the kernel it belongs to, for the colour; −1 for none
         title: the whole text
     """

@@ -72,7 +72,9 @@ def test_toward_zero() -> None:
     got = apply("tt.fp_to_fp %0, rounding = rtz : T0 -> R", x, result="bfloat16")
     ordered = ~np.isnan(x)
     assert (got.view(np.uint16)[ordered] == (x.view(np.uint32) >> 16).astype(np.uint16)[ordered]).all()
-    half = apply("tt.fp_to_fp %0, rounding = rtz : T0 -> R", np.array([1 + 2.0**-10 + 2.0**-11], "f4"), result="float16")
+    half = apply(
+        "tt.fp_to_fp %0, rounding = rtz : T0 -> R", np.array([1 + 2.0**-10 + 2.0**-11], "f4"), result="float16"
+    )
     assert float(half[0]) == 1 + 2.0**-10
 
 
@@ -126,4 +128,6 @@ def test_float_to_integer_truncates_and_saturates(source: Any, target: str) -> N
 def test_bitcast() -> None:
     x = float_edges(np.dtype("float32"))
     assert (apply("tt.bitcast %0 : T0 -> R", x, result="int32") == x.view(np.int32)).all()
-    assert (apply("arith.bitcast %0 : T0 to R", x.view(np.int32), result="float32").view(np.int32) == x.view("i4")).all()
+    assert (
+        apply("arith.bitcast %0 : T0 to R", x.view(np.int32), result="float32").view(np.int32) == x.view("i4")
+    ).all()

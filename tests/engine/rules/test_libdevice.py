@@ -71,7 +71,12 @@ def test_predicates_give_i32(symbol: str, function: Callable[[np.ndarray], np.nd
 
 @pytest.mark.parametrize(
     ("symbol", "function"),
-    [("__nv_powf", math.pow), ("__nv_atan2f", math.atan2), ("__nv_fdiv_rn", lambda a, b: a / b), ("__nv_fmodf", math.fmod)],
+    [
+        ("__nv_powf", math.pow),
+        ("__nv_atan2f", math.atan2),
+        ("__nv_fdiv_rn", lambda a, b: a / b),
+        ("__nv_fmodf", math.fmod),
+    ],
 )
 def test_two_operands(symbol: str, function: Callable[[float, float], float]) -> None:
     generator = np.random.default_rng(5)

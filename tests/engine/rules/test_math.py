@@ -47,7 +47,9 @@ UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 def arguments(dtype: Any) -> Array:
     """Edges and a few thousand values of every magnitude that matters."""
     generator = np.random.default_rng(3)
-    values = np.concatenate([generator.normal(size=2000) * 3, generator.uniform(-1, 1, 1000), generator.normal(size=500) * 80])
+    values = np.concatenate(
+        [generator.normal(size=2000) * 3, generator.uniform(-1, 1, 1000), generator.normal(size=500) * 80]
+    )
     return np.concatenate([float_edges(dtype), values.astype(np.float32).astype(dtype)])
 
 

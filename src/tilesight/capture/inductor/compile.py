@@ -6,6 +6,7 @@ import contextlib
 import logging
 import re
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from tilesight.capture.inductor.graph import CompiledGraph, CompiledRegion, Grap
 from tilesight.capture.inductor.nodes import input_sources, is_library_file, read_nodes, user_line
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.wrapper import read_wrapper
-from tilesight.errors import CaptureError, InputError, TilesightError
+from tilesight.errors import CaptureError, InputError, TilesightError, UnsupportedError
 from tilesight.targets import Target
 
 
@@ -113,9 +114,16 @@ def _call(compiled: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         cause = _innermost(error)
         if isinstance(cause, TilesightError):
             raise cause from error
+        if type(cause).__name__ == "DataDependentOutputException":
+            raise UnsupportedError(
+                "the function reads a tensor's value (such as .item())",
+                where=_raised_at(cause),
+                expected="a function whose shape does not depend on data",
+                next_step="values do not exist without a GPU; observe the parts around it",
+            ) from error
         raise InputError(
             f"the function failed on these inputs: {_reason(cause)}",
-            where=user_line(str(error))[0],
+            where=user_line(str(error))[0] or _raised_at(cause),
             expected="inputs the function accepts",
             next_step="check --inputs against the function's shapes and dtypes",
         ) from error
@@ -138,6 +146,13 @@ def _reason(error: BaseException) -> str:
     """The operator's own complaint where Dynamo quotes it, else the message's first line."""
     quoted = re.search(r"got (\w+\((?:'[^\n]*'|\"[^\n]*\")\))", str(error))
     return quoted.group(1) if quoted else f"{type(error).__name__}: {_first_line(error)}"
+
+
+def _raised_at(error: BaseException) -> str:
+    """file:line of the last frame outside torch and Tilesight."""
+    frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    own = [f"{file}:{line}" for file, line in frames if not is_library_file(file) and not file.startswith("<")]
+    return own[-1] if own else ""
 
 
 def _first_line(error: BaseException) -> str:

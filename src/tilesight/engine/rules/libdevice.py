@@ -195,7 +195,7 @@ SYMBOLS: dict[str, AnyFunction] = {
     "__nv_fast_fdividef": np.divide,
     "__nv_fast_log10f": np.log10,
     "__nv_fast_log2f": np.log2,
-    "__nv_fast_logf": np.log,
+    "__nv_fast_logf": math_rules.UNARY["log"],
     "__nv_fast_powf": np.power,
     "__nv_fast_sinf": np.sin,
     "__nv_fast_tanf": np.tan,

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilesight.engine.floats import compute, compute_wide
 from tilesight.engine.registry import rule
-from tilesight.engine.rules.special import erf, erfc, fused_multiply_add, reciprocal_sqrt, round_half_away
+from tilesight.engine.rules.special import erf, erfc, fused_multiply_add, logarithm, reciprocal_sqrt, round_half_away
 from tilesight.engine.values import Array
 
 UNARY: dict[str, Callable[[Array], Array]] = {
@@ -29,7 +29,7 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "exp2": np.exp2,
     "expm1": np.expm1,
     "floor": np.floor,
-    "log": np.log,
+    "log": logarithm,
     "log10": np.log10,
     "log1p": np.log1p,
     "log2": np.log2,

@@ -31,9 +31,7 @@ def make_descriptor(frame: Frame, operation: Operation, base: Pointer, *bounds: 
 @frame_rule("tt.descriptor_load")
 def load_tile(frame: Frame, operation: Operation, descriptor: Descriptor, *indices: Array) -> Any:
     tile = _tile(operation)
-    pointer, inside = _locate(
-        operation, descriptor, _lines(indices, tile), tile
-    )
+    pointer, inside = _locate(operation, descriptor, _lines(indices, tile), tile)
     loaded = _load(frame, operation, descriptor, pointer, inside, tile)
     return reshape_block(loaded, tile, block_shape(operation.results[0].type))
 
@@ -59,9 +57,7 @@ def store_tile(frame: Frame, operation: Operation, *operands: Any) -> None:
     """Write a tile; what lies outside the tensor is dropped."""
     descriptor, value, *indices = operands
     tile = _tile(operation)
-    pointer, inside = _locate(
-        operation, descriptor, _lines(indices, tile), tile
-    )
+    pointer, inside = _locate(operation, descriptor, _lines(indices, tile), tile)
     value = reshape_block(value, block_shape(operation.operand_segments["value"][0].type), tile)
     store_lanes(frame, operation, pointer, value, inside, _element(operation), (frame.chunk.size, *tile))
 
@@ -85,9 +81,7 @@ def update_tile(frame: Frame, operation: Operation, *operands: Any) -> None:
     if kind not in UPDATES:
         raise unsupported(operation, f"no update for tt.descriptor_reduce {kind}")
     tile = _tile(operation)
-    pointer, inside = _locate(
-        operation, descriptor, _lines(indices, tile), tile
-    )
+    pointer, inside = _locate(operation, descriptor, _lines(indices, tile), tile)
     value = reshape_block(value, block_shape(operation.operand_segments["value"][0].type), tile)
     shape = (frame.chunk.size, *tile)
     update_lanes(

@@ -1,0 +1,266 @@
+"""Hand-written kernels that exercise the engine as a whole."""
+
+# The kernels are Triton's language and not Python's, so its types do not apply to them.
+# pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false, reportIndexIssue=false
+# pyright: reportGeneralTypeIssues=false, reportCallIssue=false, reportOptionalMemberAccess=false
+# pyright: reportOperatorIssue=false, reportPrivateImportUsage=false
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out + offsets, tl.load(x + offsets, mask=mask) + tl.load(y + offsets, mask=mask), mask=mask)
+
+
+@triton.jit
+def softmax(x, out, columns, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offsets = tl.arange(0, BLOCK)
+    mask = offsets < columns
+    values = tl.load(x + row * stride + offsets, mask=mask, other=-float("inf")).to(tl.float32)
+    numerator = tl.exp(values - tl.max(values, 0))
+    tl.store(out + row * stride + offsets, numerator / tl.sum(numerator, 0), mask=mask)
+
+
+@triton.jit
+def matmul(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PRECISION: tl.constexpr
+):
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        inner = start + tl.arange(0, BLOCK_K)
+        left = tl.load(a + rows[:, None] * K + inner, mask=(rows[:, None] < M) & (inner < K)[None, :], other=0.0)
+        right = tl.load(b + inner[:, None] * N + columns, mask=(inner[:, None] < K) & (columns < N)[None, :], other=0.0)
+        total = tl.dot(left, right, total, input_precision=PRECISION)
+    tl.store(c + rows[:, None] * N + columns, total, mask=(rows[:, None] < M) & (columns < N)[None, :])
+
+
+@triton.jit
+def transpose(x, out, M, N, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = (rows[:, None] < M) & (columns[None, :] < N)
+    tile = tl.load(x + rows[:, None] * N + columns[None, :], mask=mask)
+    tl.store(out + columns[:, None] * M + rows[None, :], tl.trans(tile), mask=tl.trans(mask))
+
+
+@triton.jit
+def sum_ragged_rows(x, starts, out, BLOCK: tl.constexpr):
+    """Each program sums a row of its own length in a loop with bounds of its own."""
+    row = tl.program_id(0)
+    start, end = tl.load(starts + row), tl.load(starts + row + 1)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for first in range(start, end, BLOCK):
+        offsets = first + tl.arange(0, BLOCK)
+        total += tl.load(x + offsets, mask=offsets < end, other=0.0)
+    tl.store(out + row, tl.sum(total, 0))
+
+
+@triton.jit
+def collatz(n, steps):
+    """A while loop that every program leaves at another time."""
+    program = tl.program_id(0)
+    value = tl.load(n + program)
+    count = 0
+    while value > 1:
+        if value % 2 == 0:
+            value = value // 2
+        else:
+            value = 3 * value + 1
+        count += 1
+    tl.store(steps + program, count)
+
+
+@triton.jit
+def return_early(x, out, limit, BLOCK: tl.constexpr):
+    """Programs past the limit return before they touch memory."""
+    program = tl.program_id(0)
+    if program >= limit:
+        return
+    offsets = program * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(x + offsets) * 2)
+
+
+@triton.jit
+def choose_branch(x, out, BLOCK: tl.constexpr):
+    """Branches that differ by program, nested, one of them with a store of its own."""
+    program = tl.program_id(0)
+    offsets = program * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + offsets)
+    if program % 2 == 0:
+        values = values + 1
+        if program % 4 == 0:
+            values = values * 10
+    else:
+        tl.store(x + offsets, values - 1)
+        values = -values
+    tl.store(out + offsets, values)
+
+
+@triton.jit(noinline=True)
+def clipped_square(x, limit):
+    if limit < 0:
+        return x
+    return tl.minimum(x * x, limit)
+
+
+@triton.jit
+def call_function(x, out, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + tl.program_id(0))
+    tl.store(out + offsets, tl.load(x + offsets) + clipped_square(value, value * 2))
+
+
+@triton.jit
+def grid_coordinates(out):
+    x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    width, height = tl.num_programs(0), tl.num_programs(1)
+    tl.store(out + (z * height + y) * width + x, x * 10000 + y * 100 + z)
+
+
+@triton.jit
+def shapes(x, out, BLOCK: tl.constexpr):
+    """join, split, interleave, reshape, permute and broadcast of one block."""
+    offsets = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * BLOCK + offsets)
+    pairs = tl.reshape(values, (BLOCK // 2, 2))
+    even, odd = tl.split(pairs)
+    joined = tl.join(odd, even)
+    flat = tl.reshape(tl.permute(joined, (1, 0)), (BLOCK,))
+    woven = tl.interleave(even, odd)
+    column = tl.broadcast_to(tl.sum(pairs, 1)[:, None], (BLOCK // 2, 2))
+    result = flat + 100 * woven + 10000 * tl.reshape(column, (BLOCK,))
+    tl.store(out + tl.program_id(0) * BLOCK + offsets, result)
+
+
+@triton.jit
+def reductions(x, sums, largest, where, every, running, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    program = tl.program_id(0)
+    rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    tile = tl.load(x + program * BLOCK_M * BLOCK_N + rows[:, None] * BLOCK_N + columns[None, :])
+    tl.store(sums + program * BLOCK_N + columns, tl.sum(tile, 0))
+    tl.store(largest + program * BLOCK_M + rows, tl.max(tile, 1))
+    tl.store(where + program * BLOCK_M + rows, tl.argmax(tile, 1))
+    tl.store(every + program, tl.sum(tl.sum(tile, 0) * 0 + 1, 0))
+    place = program * BLOCK_M * BLOCK_N + rows[:, None] * BLOCK_N + columns[None, :]
+    tl.store(running + place, tl.cumsum(tile, 1, reverse=True))
+
+
+@triton.jit
+def _linear(a0, b0, a1, b1):
+    return a0 * a1, b0 * a1 + b1
+
+
+@triton.jit
+def linear_recurrence(a, b, out, BLOCK: tl.constexpr):
+    """h[i] = a[i] h[i − 1] + b[i] by an associative scan over pairs."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    _, state = tl.associative_scan((tl.load(a + offsets), tl.load(b + offsets)), 0, _linear)
+    tl.store(out + offsets, state)
+
+
+@triton.jit
+def sum_of_constant(out, BLOCK: tl.constexpr):
+    """A reduction of a block that does not vary: n times the value."""
+    tl.store(out + tl.program_id(0), tl.sum(tl.full((BLOCK,), 3.0, tl.float32), 0) + tl.program_id(0))
+
+
+@triton.jit
+def count_values(x, counts, order, n, BLOCK: tl.constexpr):
+    """Atomics on shared counters; `order` holds what each lane found."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    found = tl.atomic_add(counts + tl.load(x + offsets, mask=mask, other=0), 1, mask=mask)
+    tl.store(order + offsets, found, mask=mask)
+
+
+@triton.jit
+def sum_atomically(x, total, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(total, tl.sum(tl.load(x + offsets, mask=offsets < n, other=0.0), 0))
+
+
+@triton.jit
+def update_all(x, low, high, bits_and, bits_or, bits_xor, last, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + offsets)
+    lane = tl.arange(0, BLOCK)
+    tl.atomic_min(low + lane, values)
+    tl.atomic_max(high + lane, values)
+    tl.atomic_and(bits_and + lane, values)
+    tl.atomic_or(bits_or + lane, values)
+    tl.atomic_xor(bits_xor + lane, values)
+    tl.atomic_xchg(last + lane, values)
+
+
+@triton.jit
+def add_under_lock(lock, total):
+    """A critical section behind a spin lock."""
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    value = tl.load(total)
+    tl.store(total, value + tl.program_id(0))
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def copy_by_descriptor(x, out, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    target = tl.make_tensor_descriptor(out, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, column = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    tile = source.load([row, column])
+    target.store([row, column], tile * 2)
+    target.atomic_add([row, column], tile)
+
+
+@triton.jit
+def load_masked_without_other(x, out, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(x + offsets, mask=offsets < n))
+
+
+@triton.jit
+def load_through_pointers(addresses, known, out, BLOCK: tl.constexpr):
+    """Tensors whose addresses are themselves in memory; `known` is one that the launch has."""
+    base = tl.load(addresses + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(0) * BLOCK + offsets, tl.load(base + offsets))
+
+
+@triton.jit
+def assert_positive(x, BLOCK: tl.constexpr):
+    values = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    if tl.program_id(0) != 1:
+        tl.device_assert(values > 0, "must be positive")
+
+
+@triton.jit
+def print_block(x, BLOCK: tl.constexpr):
+    tl.device_print("values", tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)))
+
+
+@triton.jit
+def sort_rows(x, out, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.sort(tl.load(x + offsets)))
+
+
+@triton.jit
+def random_numbers(out, seed, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.rand(seed, offsets))
+
+
+@triton.jit
+def gather_and_count(x, index, out, counts, BLOCK: tl.constexpr, BINS: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    picked = tl.gather(tl.load(x + offsets), tl.load(index + offsets), 0)
+    tl.store(out + offsets, picked)
+    tl.store(counts + tl.program_id(0) * BINS + tl.arange(0, BINS), tl.histogram(tl.load(index + offsets), BINS))
