@@ -25,22 +25,22 @@ def add_relu(x, y):
 
 
 def show_graph(here, seen):
-    here.title("1. FX graph: what Dynamo caught", "1. FX 图:Dynamo 抓到的")
+    here.title("1. FX graph: what Dynamo caught", "1. FX 图：Dynamo 抓到的")
     for op in seen.graph.fx:
         code = op.code.split("#")[0].strip()
         print(f"  {op.name:8s} = {op.target + '(' + ', '.join(op.inputs) + ')':22s} # {Path(op.source).name}  {code}")
-    here.title("2. ATen graph and fused groups: what Inductor decided", "2. ATen 图与融合组:Inductor 的决定")
+    here.title("2. ATen graph and fused groups: what Inductor decided", "2. ATen 图与融合组：Inductor 的决定")
     for op in seen.graph.ops:
         print(f"  {op.name:8s} = {op.target}")
     for kernel in seen.kernels:
         here.say(
             f"  one kernel for {' + '.join(kernel.ops)}: {kernel.name}",
-            f"  {' + '.join(kernel.ops)} 合成一个 kernel:{kernel.name}",
+            f"  {' + '.join(kernel.ops)} 合成一个 kernel：{kernel.name}",
         )
 
 
 def show_kernel(here, kernel):
-    here.title("3. the generated kernel, its three parts marked", "3. 生成的 kernel,标出三件套")
+    here.title("3. the generated kernel, its three parts marked", "3. 生成的 kernel，标出三件套")
     names = {
         "program_id": ("pid -> tile", "pid → tile"),
         "load": ("load", "load 读"),
@@ -52,15 +52,15 @@ def show_kernel(here, kernel):
     for number, line in enumerate(lines[start:], start=start + 1):
         marks = [names[part][here.lang == "zh"] for part in kernel.parts.of(number)]
         print(f"  {number:3d}  {line:62s} {'<- ' + ', '.join(marks) if marks else ''}".rstrip())
-    here.say(f"grid {kernel.grid}, config {kernel.config}", f"grid {kernel.grid},配置 {kernel.config}")
+    here.say(f"grid {kernel.grid}, config {kernel.config}", f"grid {kernel.grid}，配置 {kernel.config}")
 
 
 def show_calls(here, x, y):
     here.title("4. first call, second call", "4. 第一次调用与第二次调用")
     compiled = torch.compile(add_relu)
     calls = (
-        ("first call (compile + run)", "第一次(编译 + 运行)"),
-        ("second call (cache + run)", "第二次(缓存 + 运行)"),
+        ("first call (compile + run)", "第一次（编译 + 运行）"),
+        ("second call (cache + run)", "第二次（缓存 + 运行）"),
     )
     for en, zh in calls:
         started = time.perf_counter()
@@ -68,7 +68,7 @@ def show_calls(here, x, y):
         if here.on_gpu:
             torch.cuda.synchronize()
         seconds = time.perf_counter() - started
-        here.say(f"  {en}: {seconds * 1e3:.1f} ms", f"  {zh}:{seconds * 1e3:.1f} ms")
+        here.say(f"  {en}: {seconds * 1e3:.1f} ms", f"  {zh}：{seconds * 1e3:.1f} ms")
     print("  allclose", torch.allclose(compiled(x, y), add_relu(x, y)))
 
 

@@ -1,4 +1,4 @@
-"""Lesson 04c: add and relu in one kernel. 融合:add 和 relu 在同一个 kernel 里做完。
+"""Lesson 04c: add and relu in one kernel. 融合：add 和 relu 在同一个 kernel 里做完。
 
     python 04c_triton_fused_add_relu.py            # fused against eager: numbers, bytes, time
     python 04c_triton_fused_add_relu.py --op add   # without the relu: nothing is left to fuse
@@ -22,7 +22,7 @@ def add_relu_kernel(x_ptr, y_ptr, out_ptr, n, RELU: tl.constexpr, BLOCK_SIZE: tl
     mask = offsets < n  # which lanes exist  哪些 lane 有效
     x = tl.load(x_ptr + offsets, mask=mask)  # 4n bytes in
     y = tl.load(y_ptr + offsets, mask=mask)  # 4n bytes in
-    out = x + y  # in registers; eager stores it to HBM  留在寄存器;eager 写回 HBM
+    out = x + y  # in registers; eager stores it to HBM  留在寄存器；eager 写回 HBM
     if RELU:
         out = tl.maximum(out, 0.0)  # ... and loads it again  ……再读一遍
     tl.store(out_ptr + offsets, out, mask=mask)  # 4n bytes out
@@ -62,18 +62,18 @@ def show_bytes(here, result):
             moved = provider.bytes.touched
             here.say(
                 f"{provider.name:6s} {moved:9,d} bytes = {moved / n:.0f}n   round trips: {len(provider.round_trips)}",
-                f"{provider.name:6s} {moved:9,d} 字节 = {moved / n:.0f}n   往返次数:{len(provider.round_trips)}",
+                f"{provider.name:6s} {moved:9,d} 字节 = {moved / n:.0f}n   往返次数：{len(provider.round_trips)}",
             )
     trips = result.observation.ledger.eager_round_trips
     for trip in trips:
         here.say(
             f"fusion removes the round trip of {trip.tensor}: {trip.written_by} stores it, "
             f"{', '.join(trip.read_by)} loads it again: {trip.bytes:,d} bytes = {trip.bytes / n:.0f}n",
-            f"融合省掉的往返:{trip.tensor} 由 {trip.written_by} 写回,又被 {', '.join(trip.read_by)} 读出,"
+            f"融合省掉的往返：{trip.tensor} 由 {trip.written_by} 写回，又被 {', '.join(trip.read_by)} 读出，"
             f"共 {trip.bytes:,d} 字节 = {trip.bytes / n:.0f}n",
         )
     if not trips:
-        here.say("no intermediate goes through HBM: nothing to fuse", "没有中间张量经过 HBM:没有可融合的")
+        here.say("no intermediate goes through HBM: nothing to fuse", "没有中间张量经过 HBM：没有可融合的")
 
 
 def main():
@@ -84,7 +84,7 @@ def main():
     here.say_where()
     case, hand = (CASE, add_relu) if options.op == "add+relu" else (CASE_ADD, add_only)
 
-    here.title("bytes through HBM, n = 100000, fp32", "经过 HBM 的字节,n = 100000,fp32")
+    here.title("bytes through HBM, n = 100000, fp32", "经过 HBM 的字节，n = 100000，fp32")
     show_bytes(here, tilesight.compare(case))
 
     here.title("fused against eager", "融合 vs eager")
@@ -97,7 +97,7 @@ def main():
     else:
         here.say(
             "time: needs a GPU (the engine's time is no GPU's); the bytes above are what decides it",
-            "计时需要 GPU(引擎的时间不代表 GPU);决定快慢的是上面的字节数",
+            "计时需要 GPU（引擎的时间不代表 GPU）；决定快慢的是上面的字节数",
         )
 
 

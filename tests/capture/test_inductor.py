@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from tilesight.capture.inductor.graph import CompiledGraph
 from tilesight.capture.inductor.on_engine import CompiledOnEngine, capture

@@ -28,14 +28,12 @@ def softmax(x, out, columns, stride, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def matmul(
-    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PRECISION: tl.constexpr
-):
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+def matmul(a, b, c, M, N, K, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr, PRECISION: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for start in range(0, K, BLOCK_K):
-        inner = start + tl.arange(0, BLOCK_K)
+    total = tl.zeros((BLOCK, BLOCK_N), tl.float32)
+    for start in range(0, K, 16):
+        inner = start + tl.arange(0, 16)
         left = tl.load(a + rows[:, None] * K + inner, mask=(rows[:, None] < M) & (inner < K)[None, :], other=0.0)
         right = tl.load(b + inner[:, None] * N + columns, mask=(inner[:, None] < K) & (columns < N)[None, :], other=0.0)
         total = tl.dot(left, right, total, input_precision=PRECISION)
@@ -70,10 +68,11 @@ def collatz(n, steps):
     value = tl.load(n + program)
     count = 0
     while value > 1:
-        if value % 2 == 0:
-            value = value // 2
-        else:
+        if value % 2 == 1:
             value = 3 * value + 1
+        else:
+            value = value // 2
+            count += 0
         count += 1
     tl.store(steps + program, count)
 

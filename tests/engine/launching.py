@@ -1,5 +1,7 @@
 """Launches for tests: TTIR from a @triton.jit function, memories from torch CPU tensors."""
 
+# Triton's own modules carry no types.
+# pyright: reportMissingModuleSource=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 from __future__ import annotations
 
 from functools import cache
@@ -7,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-import triton
+from triton._C.libtriton import ir as triton_ir
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+from triton.compiler import ASTSource, make_backend
 
 from tilesight.engine import Argument, Execution, ExecutionOptions, Launch, Listener, Memory, execute
 from tilesight.ir import parse_module
@@ -47,22 +49,30 @@ def memory_of(name: str, tensor: torch.Tensor) -> Memory:
 def compile_ttir(
     kernel: Any, signature: tuple[tuple[str, str], ...], constexprs: tuple[tuple[str, Any], ...], debug: bool
 ) -> str:
-    """The TTIR of a kernel, compiled for a GPU that need not be here; `debug` keeps device asserts."""
-    source = ASTSource(kernel, dict(signature), dict(constexprs))
-    return triton.compile(source, target=TARGET, options={"debug": debug}).asm["ttir"]
+    """A kernel's TTIR from Triton's front end and its TTIR passes alone; `debug` keeps device asserts."""
+    backend: Any = make_backend(TARGET)
+    source: Any = ASTSource(kernel, dict(signature), dict(constexprs))
+    options = backend.parse_options({"debug": debug, "sanitize_overflow": False})
+    context: Any = triton_ir.context()
+    triton_ir.load_dialects(context)
+    backend.load_dialects(context)
+    codegen = backend.get_codegen_implementation(options)
+    module = source.make_ir(TARGET, options, codegen, backend.get_module_map(), context)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, source.language)
+    return str(stages["ttir"](module, {}))
 
 
 def launch_of(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], debug: bool = False) -> Launch:
-    """A launch of a @triton.jit function; tensors and numbers are arguments, the rest constexprs."""
+    """A launch of a @triton.jit function with its arguments by name: tensors, numbers and constexprs."""
     constants = {p.name for p in kernel.params if p.is_constexpr}
-    signature: dict[str, str] = {}
-    for name, value in arguments.items():
-        signature[name] = "constexpr" if name in constants else _signature_type(value)
-    given = tuple((name, value) for name, value in arguments.items() if name in constants)
+    ordered = {p.name: arguments[p.name] for p in kernel.params}
+    signature = {n: "constexpr" if n in constants else _signature_type(value) for n, value in ordered.items()}
+    given = tuple((name, value) for name, value in ordered.items() if name in constants)
     ttir = compile_ttir(kernel, tuple(signature.items()), given, debug)
     bound = tuple(
         Argument(name, memory_of(name, value) if isinstance(value, torch.Tensor) else value)
-        for name, value in arguments.items()
+        for name, value in ordered.items()
         if name not in constants
     )
     x, y, z = (*grid, 1, 1)[:3]

@@ -68,7 +68,7 @@ def test_softmax_is_the_same_at_any_chunk_size(rows: int, columns: int, gap: int
 def test_matmul(shape: tuple[int, int, int], chunk: int) -> None:
     M, N, K = shape
     a, b, c = torch.randn(M, K).half(), torch.randn(K, N).half(), torch.zeros(M, N)
-    blocks: dict[str, Any] = {"BLOCK_M": 32, "BLOCK_N": 16, "BLOCK_K": 16, "PRECISION": "ieee"}
+    blocks: dict[str, Any] = {"BLOCK": 32, "BLOCK_N": 16, "PRECISION": "ieee"}
     grid = (-(-M // 32), -(-N // 16))
     run(kernels.matmul, grid, options=in_chunks(chunk), a=a, b=b, c=c, M=M, N=N, K=K, **blocks)
     torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=1e-5, atol=1e-5)
@@ -79,7 +79,7 @@ def test_tf32_keeps_ten_bits() -> None:
     a, b = torch.full((16, 16), 1 + 2.0**-11), torch.eye(16)
     for precision, expected in (("tf32", 1 + 2.0**-10), ("ieee", 1 + 2.0**-11)):
         c = torch.zeros(16, 16)
-        blocks: dict[str, Any] = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16, "PRECISION": precision}
+        blocks: dict[str, Any] = {"BLOCK": 16, "BLOCK_N": 16, "PRECISION": precision}
         run(kernels.matmul, (1, 1), a=a, b=b, c=c, M=16, N=16, K=16, **blocks)
         assert c.unique().tolist() == [expected]
 
@@ -161,7 +161,7 @@ def test_random_numbers_are_uniform_and_reproducible() -> None:
     assert first.unique().numel() > 4000
 
 
-def test_failed_assert(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_assert() -> None:
     x = torch.ones(64)
     x[16:32] = -1
     run(kernels.assert_positive, (4,), debug=True, x=x, BLOCK=16)

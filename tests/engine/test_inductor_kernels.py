@@ -84,7 +84,6 @@ def test_device_assert_names_program_and_line() -> None:
     logits, target = torch.randn(4, 8).bfloat16(), torch.tensor([0, 1, 9, 3])
     ones = torch.ones(4)
     tensors: dict[str, Any] = {
-        "in_out_ptr0": torch.zeros(1),
         "in_ptr0": target,
         "in_ptr1": logits,
         "in_ptr2": ones,
@@ -92,4 +91,4 @@ def test_device_assert_names_program_and_line() -> None:
     }
     sizes: dict[str, Any] = {"classes": 8, "r0_numel": 4, "XBLOCK": 1, "R0_BLOCK": 16}
     with pytest.raises(ExecutionError, match=r"inductor_kernels.py:\d+: device assert failed in program 0, lane 2"):
-        run(inductor_kernels.nll_loss, (1,), debug=True, **tensors, **sizes)
+        run(inductor_kernels.nll_loss, (1,), debug=True, in_out_ptr0=ones, **tensors, **sizes)

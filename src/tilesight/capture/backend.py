@@ -5,6 +5,9 @@ module the engine executes is the module a GPU build would lower. Seen to work o
 and 3.8.
 """
 
+# Triton's abstract methods end in `pass`, from which pyright infers that they return None.
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+
 from __future__ import annotations
 
 import hashlib
@@ -74,7 +77,7 @@ class _Utils:
 
     def load_binary(self, name: str, kernel: Any, shared: int, device: Any) -> tuple[Any, ...]:
         text = kernel.decode() if isinstance(kernel, bytes) else kernel
-        return text, text, 0, 0, UNLIMITED
+        return None, text, 0, 0, UNLIMITED  # no module: Triton would ask whichever driver is active to unload it
 
     def get_device_properties(self, device: Any) -> dict[str, int]:
         return {"max_shared_mem": UNLIMITED, "multiprocessor_count": 1, "warpSize": 32}
@@ -133,8 +136,18 @@ class EngineDriver(DriverBase):
         return _first_config_wins
 
     def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
-        def launch(grid_x: int, grid_y: int, grid_z: int, stream: Any, function: str, packed: Any,
-                   launch_metadata: Any, enter_hook: Any, exit_hook: Any, *arguments: Any) -> None:
+        def launch(
+            grid_x: int,
+            grid_y: int,
+            grid_z: int,
+            stream: Any,
+            function: str,
+            packed: Any,
+            launch_metadata: Any,
+            enter_hook: Any,
+            exit_hook: Any,
+            *arguments: Any,
+        ) -> None:
             if enter_hook is not None:
                 enter_hook(launch_metadata)
             # Triton keeps this launcher with the compiled kernel: it must serve whoever is installed by then.

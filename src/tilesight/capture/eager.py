@@ -85,9 +85,7 @@ def _written_arguments(function: Any, args: tuple[Any, ...]) -> list[torch.Tenso
     ]
 
 
-def record_eager(
-    function: Callable[..., Any], inputs: Sequence[Any]
-) -> tuple[list[OpTraffic], tuple[str, ...]]:
+def record_eager(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[list[OpTraffic], tuple[str, ...]]:
     """(operators in order, names of the tensors returned) of one eager call.
 
     The operators are those that reach the device: composite ones appear as what they are made of.

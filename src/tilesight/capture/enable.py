@@ -32,9 +32,7 @@ class _WarnOutOfBounds:
                     warnings.warn(text, OutOfBoundsWarning, stacklevel=2)
 
 
-def enable(
-    *, compile_for: str | None = None, arch: int = 90, options: ExecutionOptions | None = None
-) -> EngineSession:
+def enable(*, compile_for: str | None = None, arch: int = 90, options: ExecutionOptions | None = None) -> EngineSession:
     """Make Triton run kernels on CPU tensors, on the engine, until `disable()`.
 
     A second call returns the session that is already there. A machine's GPU is left alone: tensors

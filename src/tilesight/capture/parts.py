@@ -52,7 +52,9 @@ def body_lines(source: str, kernel: str = "") -> tuple[int, ...]:
     if not functions:
         return ()
     statements = [n for n in ast.walk(functions[0]) if isinstance(n, ast.stmt) and n is not functions[0]]
-    kept = [n for n in statements if not isinstance(getattr(n, "value", None), ast.Constant) and not isinstance(n, ast.If)]
+    kept = [
+        n for n in statements if not isinstance(getattr(n, "value", None), ast.Constant) and not isinstance(n, ast.If)
+    ]
     return tuple(sorted({n.lineno for n in kept}))
 
 

@@ -95,7 +95,9 @@ def look_up(module: ModuleType, spec: Spec) -> Any:
         if not hasattr(found, part):
             public = [name for name in vars(module) if not name.startswith("_")]
             near = difflib.get_close_matches(spec.name, public, n=3) or sorted(public)[:8]
-            raise InputError(f"no {spec.name!r} in it", where=str(spec.path), expected=f"a name such as {', '.join(near)}")
+            raise InputError(
+                f"no {spec.name!r} in it", where=str(spec.path), expected=f"a name such as {', '.join(near)}"
+            )
         found = getattr(found, part)
     return found
 

@@ -25,7 +25,7 @@ def bytes_at(address: int, count: int) -> NDArray[np.uint8]:
     """A writable view of `count` bytes at `address`; the caller keeps the memory alive."""
     if count == 0:
         return np.empty(0, dtype=np.uint8)
-    return np.frombuffer((ctypes.c_uint8 * count).from_address(address), dtype=np.uint8)
+    return np.frombuffer(memoryview((ctypes.c_uint8 * count).from_address(address)), dtype=np.uint8)
 
 
 def dtype_name(dtype: Any) -> str:

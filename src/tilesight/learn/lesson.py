@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import locale
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from tilesight.bench import coarse
 from tilesight.capture.enable import disable, enable
 from tilesight.capture.subject import load_file
 from tilesight.roads.model import Trace
@@ -53,7 +53,9 @@ class Lesson:
     def say_time(self, what: str, seconds: float) -> None:
         """A coarse time; without a GPU it is the engine's, which says nothing about a GPU's."""
         if self.on_gpu:
-            self.say(f"{what}: {seconds * 1e6:.1f} µs on the GPU (coarse)", f"{what}:GPU 上 {seconds * 1e6:.1f} µs(粗计时)")
+            self.say(
+                f"{what}: {seconds * 1e6:.1f} µs on the GPU (coarse)", f"{what}:GPU 上 {seconds * 1e6:.1f} µs(粗计时)"
+            )
         else:
             self.say(
                 f"{what}: {seconds * 1e3:.1f} ms on the CPU engine (coarse; not a GPU's time)",
@@ -67,7 +69,8 @@ class Lesson:
             "    行  访问   张量           lane     被掩码关掉         字节",
         )
         for row in trace.traffic.rows:
-            print(f"  {row.line:4d}  {row.kind:6s} {row.tensor:8s} {row.lanes:10,d} {row.masked_lanes:12,d} {row.bytes:12,d}")
+            counts = f"{row.lanes:10,d} {row.masked_lanes:12,d} {row.bytes:12,d}"
+            print(f"  {row.line:4d}  {row.kind:6s} {row.tensor:8s} {counts}")
 
     def show_findings(self, trace: Trace) -> None:
         """Each fault by name, line and lane, with the repair."""
@@ -111,25 +114,9 @@ def finish() -> None:
     disable()
 
 
-def seconds_per_call(lesson: Lesson, function: Callable[..., Any], *inputs: Any, repeats: int = 3) -> float:
-    """Median seconds of one call, after one that is not counted (it compiles)."""
-    function(*inputs)
-    if lesson.on_gpu:
-        return _gpu_seconds(function, inputs)
-    return sorted(_timed(function, inputs) for _ in range(repeats))[repeats // 2]
-
-
-def _timed(function: Callable[..., Any], inputs: Sequence[Any]) -> float:
-    started = time.perf_counter()
-    function(*inputs)
-    return time.perf_counter() - started
-
-
-def _gpu_seconds(function: Callable[..., Any], inputs: Sequence[Any]) -> float:
-    from triton.testing import do_bench
-
-    milliseconds: Any = do_bench(lambda: function(*inputs), return_mode="median")
-    return float(milliseconds) / 1e3
+def seconds_per_call(lesson: Lesson, function: Callable[..., Any], *inputs: Any) -> float:
+    """Median seconds of one call where the lesson runs; see `bench.coarse`."""
+    return coarse.seconds_per_call(function, inputs, on_gpu=lesson.on_gpu)
 
 
 def load(path: Path) -> Any:

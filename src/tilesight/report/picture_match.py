@@ -6,27 +6,10 @@ from collections.abc import Sequence
 
 from tilesight.roads.model import GraphOp, Kernel
 
-VIEWS = frozenset(
-    [
-        "alias",
-        "as_strided",
-        "detach",
-        "expand",
-        "getitem",
-        "permute",
-        "reshape",
-        "select",
-        "slice",
-        "split",
-        "split_with_sizes",
-        "squeeze",
-        "t",
-        "transpose",
-        "unsafe_view",
-        "unsqueeze",
-        "view",
-    ]  # fmt: skip
-)
+VIEWS = {
+    "alias", "as_strided", "detach", "expand", "getitem", "permute", "reshape", "select", "slice", "split",
+    "split_with_sizes", "squeeze", "t", "transpose", "unsafe_view", "unsqueeze", "view",
+}  # fmt: skip
 """Operators that move nothing: their result is their input, read with other strides."""
 
 
@@ -36,8 +19,9 @@ def kernel_of_each_op(ops: Sequence[GraphOp], kernels: Sequence[Kernel]) -> dict
     A kernel names the operators that its nodes were made from (`aten.gelu`) and the user's lines, not
     the nodes of the graph (`mul`, `erf`). So an extern call takes the next operator of its own name, a
     Triton kernel those of its lines and names; always the first that does not run before the
-    operator's inputs. A view stands with its input.
+    operator's inputs. A view stands with its input, a constant with the first operator that reads it.
     """
+    constants = _constants(ops)
     found: dict[str, int] = {}
     taken: set[int] = set()
     for op in ops:
@@ -45,12 +29,29 @@ def kernel_of_each_op(ops: Sequence[GraphOp], kernels: Sequence[Kernel]) -> dict
         if is_view(op):
             if inputs:
                 found[op.name] = inputs[0]
-            continue
-        number = _first_possible(op, kernels, inputs, taken)
-        if number is not None:
-            found[op.name] = number
-            if kernels[number].kind == "extern":
-                taken.add(number)
+        elif op.name not in constants:
+            number = _first_possible(op, kernels, inputs, taken)
+            if number is not None:
+                found[op.name] = number
+                taken |= {number} if kernels[number].kind == "extern" else set()
+    return _with_constants(ops, constants, found)
+
+
+def _constants(ops: Sequence[GraphOp]) -> set[str]:
+    """Operators that depend on no graph input: `iota`, `full` and what is computed from them."""
+    constants: set[str] = set()
+    for op in ops:
+        if all(name in constants for name in op.inputs):
+            constants.add(op.name)
+    return constants
+
+
+def _with_constants(ops: Sequence[GraphOp], constants: set[str], found: dict[str, int]) -> dict[str, int]:
+    """The constants too, from the last to the first, so that chains follow their reader."""
+    for op in reversed(ops):
+        readers = [found[reader.name] for reader in ops if op.name in reader.inputs and reader.name in found]
+        if op.name in constants and readers:
+            found[op.name] = min(readers)
     return found
 
 
@@ -66,19 +67,19 @@ def operator_name(target: str) -> str:
 
 
 def _first_possible(op: GraphOp, kernels: Sequence[Kernel], inputs: Sequence[int], taken: set[int]) -> int | None:
-    after = [number + (kernels[number].kind == "extern") for number in inputs]
-    earliest = max(after, default=0)
-    candidates = [number for number in _candidates(op, kernels) if number not in taken]
-    return next((number for number in candidates if number >= earliest), candidates[-1] if candidates else None)
+    after_inputs = max((number + (kernels[number].kind == "extern") for number in inputs), default=0)
+    for candidates in _candidates(op, kernels):
+        possible = [number for number in candidates if number >= after_inputs and number not in taken]
+        if possible:
+            return min(possible)
+    return None
 
 
-def _candidates(op: GraphOp, kernels: Sequence[Kernel]) -> list[int]:
-    """Kernels that may run the operator, the surest kind of evidence alone."""
+def _candidates(op: GraphOp, kernels: Sequence[Kernel]) -> list[set[int]]:
+    """Kernels that may run the operator, those with the surest evidence first."""
     name = operator_name(op.target)
-    extern = [n for n, k in enumerate(kernels) if k.kind == "extern" and k.name.split(".")[-1].lstrip("_") == name]
-    if extern:
-        return extern
+    extern = {n for n, k in enumerate(kernels) if k.kind == "extern" and operator_name(f"aten.{k.name}") == name}
     triton = [(n, k) for n, k in enumerate(kernels) if k.kind != "extern"]
     named = {n for n, k in triton if op.name in k.ops or name in map(operator_name, k.ops)}
     on_line = {n for n, k in triton if op.source and op.source in k.source_lines}
-    return sorted(named & on_line or on_line or named)
+    return [extern, on_line, named]

@@ -162,7 +162,9 @@ def _provider(
 
 def _sum(parts: Sequence[Bytes]) -> Bytes:
     """The sum of bytes; a figure is None when one of its parts is."""
-    return Bytes(_total([p.requested for p in parts]), _total([p.touched for p in parts]), _total([p.dram for p in parts]))
+    return Bytes(
+        _total([p.requested for p in parts]), _total([p.touched for p in parts]), _total([p.dram for p in parts])
+    )
 
 
 def _total(values: Sequence[int | None]) -> int | None:

@@ -51,7 +51,10 @@ def observe_spec(
 
 
 def observe(
-    function: Callable[..., Any], *inputs: Any, target: str = "h200", mode: str | None = None,
+    function: Callable[..., Any],
+    *inputs: Any,
+    target: str = "h200",
+    mode: str | None = None,
     dynamic: bool | None = None,
 ) -> Observation:
     """What torch.compile does to `function(*inputs)` for a target that need not be here.
@@ -73,7 +76,12 @@ def _specs(value: Any) -> Sequence[Any]:
 
 
 def _observe(
-    subject: Callable[..., Any], specs: Sequence[Any], target: Target, name: str, *, mode: str | None,
+    subject: Callable[..., Any],
+    specs: Sequence[Any],
+    target: Target,
+    name: str,
+    *,
+    mode: str | None,
     dynamic: bool | None,
 ) -> Observation:
     graph = capture(subject, specs, target, mode=mode, dynamic=dynamic)
@@ -114,4 +122,3 @@ def _measure(
     except TilesightError as error:
         return [], (f"kernel bytes not measured yet: {error}",)
     return traffic_by_call(graph.regions[0].calls, execution.traces), ()
-

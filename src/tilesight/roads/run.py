@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import runpy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
@@ -72,6 +72,9 @@ def _exit_code(stop: SystemExit) -> int:
 
 
 @contextlib.contextmanager
-def _as_main(path: Path, args: Sequence[str]) -> Iterator[None]:
-    with patch.object(sys, "argv", [str(path), *args]), patch.object(sys, "path", [str(path.resolve().parent), *sys.path]):
+def _as_main(path: Path, args: Sequence[str]) -> Generator[None]:
+    with (
+        patch.object(sys, "argv", [str(path), *args]),
+        patch.object(sys, "path", [str(path.resolve().parent), *sys.path]),
+    ):
         yield

@@ -111,5 +111,5 @@ def test_integers() -> None:
 
 
 def test_unknown_symbol_says_where_it_belongs() -> None:
-    with pytest.raises(UnsupportedError, match="no function for __nv_nonsense in engine/rules/libdevice.py"):
+    with pytest.raises(UnsupportedError, match=r"no function for __nv_nonsense in engine/rules/libdevice\.py"):
         apply(extern("__nv_nonsense", "T0"), np.ones(2, np.float32))

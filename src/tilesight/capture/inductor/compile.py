@@ -8,7 +8,7 @@ import re
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -22,7 +22,6 @@ from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.wrapper import read_wrapper
 from tilesight.errors import CaptureError, InputError, TilesightError, UnsupportedError
 from tilesight.targets import Target
-
 
 _torch_compile = torch.compile  # the real one, also while a script's torch.compile is redirected
 
@@ -185,7 +184,7 @@ def _recording_backend(recorded: list[_Recorded], mode: str | None) -> Callable[
 
 
 @contextlib.contextmanager
-def _stop_after_codegen(record: _Recorded) -> Iterator[None]:
+def _stop_after_codegen(record: _Recorded) -> Generator[None]:
     lowering: Any = import_module("torch._inductor.graph")
 
     def stop(self: Any) -> None:
@@ -212,7 +211,7 @@ def _origins(scheduler: Any) -> dict[str, tuple[str, ...]]:
 
 
 @contextlib.contextmanager
-def _fusion_listener(record: _Recorded) -> Iterator[None]:
+def _fusion_listener(record: _Recorded) -> Generator[None]:
     scheduler: Any = import_module("torch._inductor.scheduler")
 
     def note(self: Any, reason: str, *args: Any) -> None:
@@ -234,7 +233,7 @@ def _graph_break(graph_module: Any) -> GraphBreak | None:
 
 
 @contextlib.contextmanager
-def _reproducible_config() -> Iterator[None]:
+def _reproducible_config() -> Generator[None]:
     """Compile in this process and without caches, which would hand over other machines' work."""
     inductor: Any = import_module("torch._inductor.config")
     functorch: Any = import_module("torch._functorch.config")
@@ -246,7 +245,7 @@ def _reproducible_config() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """Keep torch's warnings and logged tracebacks off the terminal: what matters is raised.
 
     What TORCH_LOGS asks for is logged below the level of a warning, and stays.

@@ -29,14 +29,14 @@ class _Loader:
 class _ForCpu(ast.NodeTransformer):
     """Rewrites what only a CUDA build has: device guards, the raw stream, `cuda` devices."""
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:  # noqa: N802 (ast's own naming)
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
         return None if any(alias.name in _CUDA_ONLY_IMPORTS for alias in node.names) else node
 
-    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
         names = {target.id for target in node.targets if isinstance(target, ast.Name)}
         return None if names & _REPLACED_NAMES else self.generic_visit(node)
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         match ast.unparse(node):
             case "torch.cuda._DeviceGuard":
                 return ast.copy_location(ast.Name(id="_device_guard", ctx=ast.Load()), node)
@@ -45,12 +45,12 @@ class _ForCpu(ast.NodeTransformer):
             case _:
                 return self.generic_visit(node)
 
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:  # noqa: N802
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if node.value in ("cuda", "cuda:0"):
             return ast.copy_location(ast.Constant("cpu"), node)
         return node
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if ast.unparse(node.func) in ("device", "torch.device"):
             node.keywords = [k for k in node.keywords if k.arg != "index"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -24,7 +24,11 @@ from tilesight.targets import Target
 
 
 def capture(
-    function: Callable[..., Any], inputs: Sequence[Any], target: Target, *, mode: str | None = None,
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    target: Target,
+    *,
+    mode: str | None = None,
     dynamic: bool | None = None,
 ) -> CompiledGraph:
     """torch.compile's work on `function(*inputs)` for the target, with configs and grids filled in.
@@ -126,7 +130,7 @@ def _key(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def compiled_on_engine(target: Target) -> Iterator[list[CompiledOnEngine]]:
+def compiled_on_engine(target: Target) -> Generator[list[CompiledOnEngine]]:
     """While it lasts, `torch.compile` compiles for the target and runs on the engine.
 
     Yields the list of what was compiled, which grows as the script goes on.

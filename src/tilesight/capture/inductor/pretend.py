@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from typing import Any
 from unittest.mock import patch
@@ -105,7 +105,7 @@ def _cuda_patches(target: Target, properties: Any) -> dict[str, Callable[..., An
 
 
 @contextlib.contextmanager
-def _interface_registered(interface: Any) -> Iterator[None]:
+def _interface_registered(interface: Any) -> Generator[None]:
     interfaces: Any = import_module("torch._dynamo.device_interface")
     interfaces.get_interface_for_device("cpu")  # fills the registry, which would otherwise undo the entry below
     before = dict(interfaces.device_interfaces)
@@ -119,7 +119,7 @@ def _interface_registered(interface: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _fresh_property_caches() -> Iterator[None]:
+def _fresh_property_caches() -> Generator[None]:
     """Inductor remembers the properties of device 0; forget them before and after."""
     caches = _device_caches()
     for cache in caches:
@@ -175,7 +175,7 @@ def _methods_without_device_guard() -> Iterator[tuple[type, str, Callable[..., A
 
 
 @contextlib.contextmanager
-def pretend(target: Target) -> Iterator[None]:
+def pretend(target: Target) -> Generator[None]:
     """Dynamo and Inductor see one `cuda:0` that is the target.
 
     Raises: UnsupportedError: when the target is not an NVIDIA one

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from tilesight.capture.inductor.graph import Buffer, Call, GeneratedKernel
 from tilesight.errors import CaptureError
@@ -78,7 +79,7 @@ def _decorator(tree: ast.Module) -> tuple[str, dict[str, ast.expr]]:
     return "", {}
 
 
-def _literal_entry(expression: ast.expr | None, key: str, default: object) -> object:
+def _literal_entry(expression: ast.expr | None, key: str, default: Any) -> Any:
     """The literal under `key` of a dict display, which may hold calls elsewhere."""
     if isinstance(expression, ast.Dict):
         for k, value in zip(expression.keys, expression.values, strict=True):

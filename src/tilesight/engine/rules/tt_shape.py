@@ -141,5 +141,6 @@ def histogram(frame: Frame, operation: Operation, source: Array, mask: Array | N
     counted = (values >= 0) & (values < bins)
     if mask is not None:
         counted = counted & mask
-    flat = np.add(values, np.arange(programs)[:, None] * bins)
-    return np.bincount(flat[counted].tolist(), minlength=programs * bins).reshape(programs, bins).astype(np.int32)
+    program = np.broadcast_to(np.arange(programs)[:, None], values.shape)
+    found = program[counted] * bins + values[counted].astype(np.int64)
+    return np.bincount(found, minlength=programs * bins).reshape(programs, bins).astype(np.int32)
