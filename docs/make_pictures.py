@@ -22,6 +22,7 @@ CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 CHROMIUM_OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 PAGE_WIDTH = 1120
 MARGIN = 12
+BELOW_RULE = 2  # a section begins with a line that the picture leaves out
 MOST_BYTES = 200_000
 CASES = {
     "add": "lessons/04b_triton_vector_add.py:CASE",
@@ -43,7 +44,7 @@ TILES, CODE, LEDGER, GRAPH = (f'[data-section="{name}"]' for name in ("tiles", "
 PICTURES = (
     Picture("docs/pictures/report", "add_relu", TILES, f"{CODE} .ts-sides"),
     Picture("lessons/pictures/tiles", "add", TILES, TILES),
-    Picture("lessons/pictures/kernels", "add_relu", f"{CODE} .ts-sides", f"{CODE} .ts-sides"),
+    Picture("lessons/pictures/kernels", "add_relu", CODE, f"{CODE} .ts-sides"),
     Picture("lessons/pictures/graph", "add_relu", GRAPH, GRAPH),
     Picture("lessons/pictures/ledger", "add_relu", LEDGER, LEDGER),
 )
@@ -74,7 +75,7 @@ def shoot(page: Page, picture: Picture, path: Path) -> None:
     first, last = page.locator(picture.first).first.bounding_box(), page.locator(picture.last).first.bounding_box()
     if first is None or last is None:
         raise SystemExit(f"{picture.name}: the report has no {picture.first} or no {picture.last}")
-    top, bottom = max(first["y"] - MARGIN, 0), last["y"] + last["height"] + MARGIN
+    top, bottom = first["y"] + BELOW_RULE, last["y"] + last["height"] + MARGIN
     path.parent.mkdir(parents=True, exist_ok=True)
     clip = {"x": 0, "y": top, "width": PAGE_WIDTH, "height": bottom - top}
     page.screenshot(path=path, clip=clip, full_page=True)  # pyright: ignore[reportArgumentType]

@@ -3,7 +3,7 @@
 # The kernels are Triton's language and not Python's, so its types do not apply to them.
 # pyright: basic, reportAttributeAccessIssue=false, reportArgumentType=false, reportIndexIssue=false
 # pyright: reportGeneralTypeIssues=false, reportCallIssue=false, reportOptionalMemberAccess=false
-# pyright: reportOperatorIssue=false, reportPrivateImportUsage=false
+# pyright: reportOperatorIssue=false, reportPrivateImportUsage=false, reportAssignmentType=false
 from __future__ import annotations
 
 import triton
@@ -263,3 +263,120 @@ def gather_and_count(x, index, out, counts, BLOCK: tl.constexpr, BINS: tl.conste
     picked = tl.gather(tl.load(x + offsets), tl.load(index + offsets), 0)
     tl.store(out + offsets, picked)
     tl.store(counts + tl.program_id(0) * BINS + tl.arange(0, BINS), tl.histogram(tl.load(index + offsets), BINS))
+
+
+@triton.jit
+def _clipped_difference(a, b):
+    result = b * 2
+    if a > b:
+        result = a - b
+    return result
+
+
+@triton.jit
+def _cross_sum(a0, a1, b0, b1):
+    return a0 + b1, a1 + b0
+
+
+@triton.jit
+def map_lanes(x, y, out, pairs, BLOCK: tl.constexpr):
+    """A scalar function with a branch, and one of two neighbouring lanes."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    left, right = tl.load(x + offsets), tl.load(y + offsets)
+    tl.store(out + offsets, tl.map_elementwise(_clipped_difference, left, right))
+    (crossed,) = tl.map_elementwise(_cross_sum, left, right, pack=2)
+    tl.store(pairs + offsets, crossed)
+
+
+@triton.jit
+def move_rows(x, rows, out, M, N, first, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    """Rows picked by a descriptor's gather and put back, from column 0, by its scatter."""
+    source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [1, BLOCK])
+    target = tl.make_tensor_descriptor(out, [M, N], [N, 1], [1, BLOCK])
+    picked = tl.load(rows + tl.arange(0, COUNT))
+    target.scatter(source.gather(picked, first), picked, 0)
+
+
+@triton.jit
+def largest_of_all(x, largest, smallest, BLOCK: tl.constexpr):
+    values = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    tl.atomic_max(largest, tl.max(values, 0))
+    tl.atomic_min(smallest, tl.min(values, 0))
+
+
+@triton.jit
+def dot_of_bytes(a, b, c, BLOCK: tl.constexpr):
+    rows, columns = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    product = tl.dot(tl.load(a + rows * BLOCK + columns), tl.load(b + rows * BLOCK + columns), out_dtype=tl.int32)
+    tl.store(c + rows * BLOCK + columns, product)
+
+
+@triton.jit
+def scaled_dot(a, a_scale, b, b_scale, c, A: tl.constexpr, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr):
+    """One tile with K = 64: scales for 32 elements each, e2m1 packed two to a byte."""
+    A_BYTES: tl.constexpr = 32 if A == "e2m1" else 64
+    B_BYTES: tl.constexpr = 32 if B == "e2m1" else 64
+    rows, columns = tl.arange(0, M), tl.arange(0, N)
+    left = tl.load(a + rows[:, None] * A_BYTES + tl.arange(0, A_BYTES)[None, :])
+    right = tl.load(b + tl.arange(0, B_BYTES)[:, None] * N + columns[None, :])
+    left_scale = tl.load(a_scale + rows[:, None] * 2 + tl.arange(0, 2)[None, :])
+    right_scale = tl.load(b_scale + columns[:, None] * 2 + tl.arange(0, 2)[None, :])
+    product = tl.dot_scaled(left, left_scale, A, right, right_scale, B)
+    tl.store(c + rows[:, None] * N + columns[None, :], product)
+
+
+@triton.jit
+def count_iterations(bounds, out):
+    """How often a loop ran and where it stopped, with bounds and steps of each program's own."""
+    program = tl.program_id(0)
+    count, last = 0, -1
+    for i in range(tl.load(bounds + program * 3), tl.load(bounds + program * 3 + 1), tl.load(bounds + program * 3 + 2)):
+        count += 1
+        last = i
+    tl.store(out + program * 2, count)
+    tl.store(out + program * 2 + 1, last)
+
+
+@triton.jit
+def store_overlapping(out, program_step, lane_step, BLOCK: tl.constexpr):
+    """Neighbouring programs write some of the same elements."""
+    lanes = tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(0) * program_step + lanes * lane_step, tl.program_id(0) * 100 + lanes)
+
+
+@triton.jit
+def wrap_around(out, wide, negative, factor, BLOCK: tl.constexpr):
+    """An int32 sum of a program's part and a lane's part that leaves int32, widened and compared."""
+    lanes = tl.arange(0, BLOCK)
+    offsets = tl.program_id(0) * BLOCK + lanes
+    total = tl.program_id(0) * factor + lanes * factor
+    tl.store(out + offsets, total)
+    tl.store(wide + offsets, total.to(tl.int64))
+    tl.store(negative + offsets, (total < 0).to(tl.int32))
+
+
+@triton.jit
+def copy_triangle(x, out, n, BLOCK: tl.constexpr):
+    """The lower triangle of a matrix that is smaller than the tile; the rest is −1 within the matrix."""
+    rows, columns = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    inside = (rows < n) & (columns < n)
+    tile = tl.load(x + rows * n + columns, mask=inside & (columns <= rows), other=-1.0)
+    tl.store(out + rows * n + columns, tile, mask=inside)
+
+
+@triton.jit
+def load_in_branch(x, out, limit, BLOCK: tl.constexpr):
+    """Only programs below the limit may read."""
+    program = tl.program_id(0)
+    offsets = program * BLOCK + tl.arange(0, BLOCK)
+    values = tl.zeros((BLOCK,), tl.float32)
+    if program < limit:
+        values = tl.load(x + offsets)
+    tl.store(out + offsets, values)
+
+
+@triton.jit
+def load_words(x, out, shift, BLOCK: tl.constexpr):
+    """Bytes read as 32-bit words from an address that may lie between two of them."""
+    words = (x + shift).to(tl.pointer_type(tl.int32))
+    tl.store(out + tl.arange(0, BLOCK), tl.load(words + tl.arange(0, BLOCK)))

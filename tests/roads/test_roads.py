@@ -158,6 +158,12 @@ def test_trace_of_a_script_passes_its_arguments(capfd: pytest.CaptureFixture[str
     ]
 
 
+def test_trace_hears_what_a_script_traces_itself() -> None:
+    (trace,) = trace_spec(f"{LESSONS}/04b_triton_vector_add.py", ["--no-mask"], target="h200")
+    assert [finding.lanes for finding in trace.findings] == [(672, 1023)] * 3
+    assert {finding.programs for finding in trace.findings} == {(97,)}
+
+
 LAUNCHES = textwrap.dedent("""\
     import torch
     import triton

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilesight.engine.frame import Chunk, Frame
 from tilesight.engine.listener import Access, AccessKind
-from tilesight.engine.memory import Lanes, combine_masks, is_injective, split_by_tensor
+from tilesight.engine.memory import Lanes, Lattice, box_of, combine_masks, is_injective, split_by_tensor
 from tilesight.engine.values import UNKNOWN_ROOT, Array, Mask, Pointer, dtype_of, spread_integers
 from tilesight.ir.module import Operation
 from tilesight.ir.types import PointerType, Type, element_type, item_bits
@@ -96,9 +96,30 @@ def store_lanes(
 
 def gather(lanes: Lanes, fill: Array, undefined: Array) -> tuple[Array, Mask | None]:
     """What the lanes hold, in storage type, and which active lanes are out of bounds (None for none)."""
-    window = lanes.window()
+    lattice = lanes.lattice()
+    window = lanes.window(lattice)
     if window is not None:
         return (window.copy() if lanes.mask is None else np.where(lanes.mask, window, fill)), None
+    values = _gather_box(lanes, lattice, fill)
+    return _gather_each(lanes, fill, undefined) if values is None else (values, None)
+
+
+def _gather_box(lanes: Lanes, lattice: Lattice | None, fill: Array) -> Array | None:
+    """The lanes by the box that the mask leaves of them, or None when that is no window either."""
+    box = box_of(lanes.mask) if lattice is not None and lanes.mask is not None else None
+    if lattice is None or lanes.mask is None or box is None:
+        return None
+    window = lanes.window(lattice.crop(box))
+    if window is None:
+        return None
+    shape = np.broadcast_shapes(lattice.shape, lanes.mask.shape, fill.shape)
+    values = np.broadcast_to(fill, shape).copy()
+    np.copyto(values[box], window, where=lanes.mask[box])
+    return values
+
+
+def _gather_each(lanes: Lanes, fill: Array, undefined: Array) -> tuple[Array, Mask | None]:
+    """The lanes one by one, by index."""
     index, inside = lanes.locate()
     wanted = inside if lanes.mask is None else inside & lanes.mask
     elements = lanes.elements()
@@ -112,13 +133,30 @@ def gather(lanes: Lanes, fill: Array, undefined: Array) -> tuple[Array, Mask | N
 
 def scatter(lanes: Lanes, values: Array) -> Mask | None:
     """Write the values, in storage type; returns which active lanes are out of bounds (None for none)."""
-    window = lanes.window()
-    if window is not None and is_injective(window) and _fits(values, window) and _fits(lanes.mask, window):
-        if lanes.mask is None:
-            window[...] = values
-        else:
-            np.copyto(window, values, where=lanes.mask)
+    lattice = lanes.lattice()
+    if _scatter_window(lanes.window(lattice), values, lanes.mask):
         return None
+    box = box_of(lanes.mask) if lattice is not None and lanes.mask is not None else None
+    if lattice is not None and lanes.mask is not None and box is not None:
+        part = tuple(one if extent > 1 else slice(None) for one, extent in zip(box, values.shape, strict=True))
+        if _scatter_window(lanes.window(lattice.crop(box)), values[part], lanes.mask[box]):
+            return None
+    return _scatter_each(lanes, values)
+
+
+def _scatter_window(window: Array | None, values: Array, mask: Mask | None) -> bool:
+    """Write through a strided view, unless two lanes share an element and so their order matters."""
+    if window is None or not (_fits(values, window) and _fits(mask, window) and is_injective(window)):
+        return False
+    if mask is None or mask.all():
+        window[...] = values
+    else:
+        np.copyto(window, values, where=mask)
+    return True
+
+
+def _scatter_each(lanes: Lanes, values: Array) -> Mask | None:
+    """Write the lanes one by one, by index; of several lanes at one element the last one stays."""
     index, inside = lanes.locate()
     wanted = inside if lanes.mask is None else inside & lanes.mask
     index, values, chosen = np.broadcast_arrays(index, values, wanted)
@@ -165,7 +203,7 @@ def begin_access(
     if not chunk.hear_before and not chunk.hear_after:
         return None
     outside = None
-    if chunk.hear_before and lanes.window() is None:
+    if chunk.hear_before and lanes.window(lanes.lattice()) is None:
         outside = outside_lanes(lanes.mask, lanes.locate()[1])
     access = Access(
         kind=kind,

@@ -15,6 +15,25 @@ from tilesight.engine.launch import Memory
 from tilesight.engine.values import UNKNOWN_ROOT, Array, LaneSum, Mask, Pointer, spread_integers, terms_of
 
 
+@dataclass(frozen=True)
+class Lattice:
+    """Addresses as a byte offset from the tensor's first byte and a stride in bytes for each axis."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def crop(self, place: tuple[slice, ...]) -> Lattice:
+        """The part at `place`; axes along which the addresses do not vary stay as they are."""
+        offset, shape = self.offset, list(self.shape)
+        for axis, part in enumerate(place):
+            if shape[axis] > 1:
+                start, stop, _ = part.indices(shape[axis])
+                offset += start * self.strides[axis]
+                shape[axis] = stop - start
+        return Lattice(offset, tuple(shape), self.strides)
+
+
 @dataclass(frozen=True, eq=False)
 class Lanes:
     """The lanes of one access that belong to one tensor.
@@ -31,11 +50,8 @@ class Lanes:
     mask: Mask | None
     storage: np.dtype[Any]
 
-    def window(self) -> Array | None:
-        """The lanes as a strided view of the tensor, or None when they are not one or leave it.
-
-        A view needs addresses that are one start plus a constant stride an axis, all inside.
-        """
+    def lattice(self) -> Lattice | None:
+        """The addresses as one start and a constant stride an axis, or None when they are not that."""
         terms = terms_of(self.address)
         if self.memory is None or terms is None:
             return None
@@ -48,11 +64,14 @@ class Lanes:
             if line.size > 2 and not (line[1:] - line[:-1] == stride).all():
                 return None
             shape[axis], strides[axis] = line.size, stride
-        return self._view(offset, tuple(shape), tuple(strides))
+        return Lattice(offset, tuple(shape), tuple(strides))
 
-    def _view(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array | None:
-        assert self.memory is not None
+    def window(self, lattice: Lattice | None) -> Array | None:
+        """The lanes as a strided view of the tensor, or None when some lie outside or are not aligned."""
+        if self.memory is None or lattice is None:
+            return None
         item = self.storage.itemsize
+        offset, shape, strides = lattice.offset, lattice.shape, lattice.strides
         reach = [stride * (extent - 1) for stride, extent in zip(strides, shape, strict=True)]
         low = offset + sum(r for r in reach if r < 0)
         high = offset + sum(r for r in reach if r > 0) + item
@@ -135,3 +154,18 @@ def is_injective(window: Array) -> bool:
             return False
         reach = stride * (extent - 1) + reach
     return True
+
+
+def box_of(mask: Mask) -> tuple[slice, ...] | None:
+    """The smallest box that holds every lane of a mask; None when it is the whole block or empty.
+
+    A tile that is wider than its tensor leaves it, and its rows overlap, only in masked-off lanes.
+    """
+    box: list[slice] = []
+    for axis, extent in enumerate(mask.shape):
+        hit = np.flatnonzero(mask.any(axis=tuple(other for other in range(mask.ndim) if other != axis)))
+        if len(hit) == 0:
+            return None
+        box.append(slice(None) if extent == 1 else slice(int(hit[0]), int(hit[-1]) + 1))
+    is_whole = all(part in (slice(None), slice(0, extent)) for part, extent in zip(box, mask.shape, strict=True))
+    return None if is_whole else tuple(box)

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from tilesight.bench import coarse
+from tilesight.capture.device import gpu_name
 from tilesight.capture.enable import disable, enable
 from tilesight.capture.subject import load_file
 from tilesight.roads.model import Trace
@@ -44,7 +43,7 @@ class Lesson:
     def say_where(self, target: str = "") -> None:
         """Say where kernels run, and what that means for the times."""
         if self.on_gpu:
-            self.say(f"Device: {torch.cuda.get_device_name()}", f"设备:{torch.cuda.get_device_name()}")
+            self.say(f"Device: {gpu_name()}", f"设备:{gpu_name()}")
             return
         self.say("Device: CPU; Triton runs on Tilesight's engine", "设备:CPU;Triton 由 Tilesight 的引擎执行")
         if target:
@@ -103,7 +102,7 @@ def start(lang: str, *, compile_for: str | None = None) -> Lesson:
         lang: `zh` or `en`
         compile_for: the GPU that torch.compile generates code for when there is none here
     """
-    if torch.cuda.is_available():
+    if gpu_name():
         return Lesson(lang, "cuda")
     enable(compile_for=compile_for)
     return Lesson(lang, "cpu")

@@ -17,7 +17,7 @@ class Displayed:
         return import_module("tilesight.report.serialize").to_dict(self)
 
     def __str__(self) -> str:
-        return import_module("tilesight.report.terminal").as_text(self)
+        return import_module("tilesight.report.terminal").report_text(self)
 
     def _repr_html_(self) -> str:
         return import_module("tilesight.report.html").fragment(self)

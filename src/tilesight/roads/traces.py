@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilesight.capture.launches import EngineSession
+from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.capture.parts import find_parts
 from tilesight.checks.bounds import BoundsCheck
 from tilesight.engine import Execution
@@ -60,9 +60,13 @@ def _tensor(memory: Memory) -> TracedTensor:
 def traced(
     function: Callable[..., Any], observer: TraceObserver, *arguments: Any, target: str = "h200", **options: Any
 ) -> Any:
-    """What `function(*arguments, **options)` returns when it runs on the engine; `observer` hears its launches."""
+    """What `function(*arguments, **options)` returns when it runs on the engine; `observer` hears its launches.
+
+    Inside `tilesight run` or `trace` the command hears them too.
+    """
+    outer = installed_session()
     session = EngineSession(int(find_target(target).arch), is_pinned=True)
-    session.observers.append(observer)
+    session.observers += [observer, *(outer.observers if outer is not None and outer.is_pinned else [])]
     with session:
         return function(*arguments, **options)
 

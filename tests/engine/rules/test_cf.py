@@ -37,6 +37,35 @@ module { tt.func public @k(%counts: !tt.ptr<i32>, %out: !tt.ptr<i32>) {
   tt.return
 } }
 """
+DIAMOND = """
+module { tt.func public @k(%out: !tt.ptr<i32>) {
+  %two = arith.constant 2 : i32
+  %zero = arith.constant 0 : i32
+  %program = tt.get_program_id x : i32
+  %rest = arith.remsi %program, %two : i32
+  %even = arith.cmpi eq, %rest, %zero : i32
+  cf.cond_br %even, ^left, ^right
+^left:
+  %doubled = arith.muli %program, %two : i32
+  cf.br ^join(%doubled, %two : i32, i32)
+^right:
+  %less = arith.subi %zero, %program : i32
+  cf.br ^join(%less, %zero : i32, i32)
+^join(%a: i32, %b: i32):
+  %target = tt.addptr %out, %program : !tt.ptr<i32>, i32
+  %sum = arith.addi %a, %b : i32
+  tt.store %target, %sum : !tt.ptr<i32>
+  tt.return
+} }
+"""
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_values_meet_where_branches_join(chunk: int) -> None:
+    out = np.zeros(7, np.int32)
+    launch = Launch("k", DIAMOND, (Argument("out", memory("out", out)),), (7, 1, 1))
+    execute(parse_module(DIAMOND), launch, options=ExecutionOptions(chunk_programs=chunk))
+    assert out.tolist() == [2 * p + 2 if p % 2 == 0 else -p for p in range(7)]
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tilesight.checks.bounds import BoundsCheck
 from tilesight.engine import Access, ExecutionOptions, Listener
 from tilesight.errors import ExecutionError
 
@@ -36,6 +37,25 @@ def test_for_with_bounds_of_its_own(chunk: int) -> None:
     expected = torch.stack([row.double().sum() for row in x.split(lengths.tolist())])
     torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-6)
     assert listener.lanes == {"load": len(x) + 2 * 9, "store": 9, "atomic": 0}
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_programs_that_are_done_keep_their_values(chunk: int) -> None:
+    bounds = torch.tensor([[0, 5, 1], [3, 3, 1], [-4, 10, 3], [7, 2, 1], [0, 100, 99], [1, 2, 5]], dtype=torch.int32)
+    out = torch.zeros(6, 2, dtype=torch.int32)
+    run(kernels.count_iterations, (6,), options=ExecutionOptions(chunk_programs=chunk), bounds=bounds, out=out)
+    loops = [list(range(*row)) for row in bounds.tolist()]
+    assert out.tolist() == [[len(loop), loop[-1] if loop else -1] for loop in loops]
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_programs_that_skip_a_branch_do_not_read(chunk: int) -> None:
+    x, out = torch.randn(5, 8), torch.ones(9, 8)
+    bounds, options = BoundsCheck(), ExecutionOptions(chunk_programs=chunk)
+    run(kernels.load_in_branch, (9,), (bounds,), options, x=x, out=out, limit=5, BLOCK=8)
+    assert torch.equal(out[:5], x)
+    assert not out[5:].any()
+    assert bounds.findings() == []
 
 
 def steps_to_one(n: int) -> int:

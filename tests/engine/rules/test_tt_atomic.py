@@ -63,3 +63,13 @@ def test_every_update(chunk: int) -> None:
     assert results["bits_or"].tolist() == [reduce(or_, column) for column in columns]
     assert results["bits_xor"].tolist() == [reduce(xor, column) for column in columns]
     assert torch.equal(results["last"], x[-1])
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_float_maximum_goes_through_integers(chunk: int) -> None:
+    """Triton orders floats by their bits: signed for positive ones, unsigned for negative ones."""
+    x = torch.randn(6, 32)
+    largest, smallest = torch.full((1,), -float("inf")), torch.full((1,), float("inf"))
+    options = ExecutionOptions(chunk_programs=chunk)
+    run(kernels.largest_of_all, (6,), options=options, x=x, largest=largest, smallest=smallest, BLOCK=32)
+    assert (float(largest), float(smallest)) == (float(x.max()), float(x.min()))

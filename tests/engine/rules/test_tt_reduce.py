@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -93,8 +94,10 @@ INTEGER: dict[str, Callable[[int, int], int]] = {
     "arith.maxsi": max,
     "arith.minsi": min,
     "arith.maxui": lambda a, b: max(a % 2**32, b % 2**32),
-    "arith.subi": lambda a, b: a - b,
 }
+
+
+WORDS = st.integers(-(2**31), 2**31 - 1)
 
 
 def wrap(value: int) -> int:
@@ -109,12 +112,9 @@ def test_integer_scans_and_reductions(values: list[int], combiner: str, reverse:
     """Odd extents too; a reduction is the last element of a scan where the order does not matter."""
     array = np.array(values, np.int32)
     ordered = values[::-1] if reverse else values
-    running = [ordered[0]]
-    for value in ordered[1:]:
-        running.append(wrap(INTEGER[combiner](running[-1], value)))
-    if combiner != "arith.subi":
-        assert combine("scan", combiner, array, reverse).tolist() == (running[::-1] if reverse else running)
-        assert combine("reduce", combiner, array).tolist() == [running[-1]]
+    running = list(accumulate(ordered, lambda a, b: wrap(INTEGER[combiner](a, b))))
+    assert combine("scan", combiner, array, reverse).tolist() == (running[::-1] if reverse else running)
+    assert combine("reduce", combiner, array).tolist() == [running[-1]]
 
 
 @pytest.mark.parametrize("combiner", ["arith.xori", "arith.andi", "arith.ori", "arith.addi"])

@@ -9,7 +9,17 @@ import numpy as np
 from tilesight.engine.floats import compute
 from tilesight.engine.frame import Frame
 from tilesight.engine.registry import frame_rule, rule
-from tilesight.engine.rules import libdevice, tt_atomic, tt_debug, tt_descriptor, tt_dot, tt_memory, tt_reduce, tt_shape
+from tilesight.engine.rules import (
+    libdevice,
+    tt_atomic,
+    tt_debug,
+    tt_descriptor,
+    tt_dot,
+    tt_map,
+    tt_memory,
+    tt_reduce,
+    tt_shape,
+)
 from tilesight.engine.values import (
     UNKNOWN_ROOT,
     Array,
@@ -21,7 +31,17 @@ from tilesight.engine.values import (
 from tilesight.ir.module import Operation, SymbolRef
 from tilesight.ir.types import item_bits
 
-__all__ = ["libdevice", "tt_atomic", "tt_debug", "tt_descriptor", "tt_dot", "tt_memory", "tt_reduce", "tt_shape"]
+__all__ = [
+    "libdevice",
+    "tt_atomic",
+    "tt_debug",
+    "tt_descriptor",
+    "tt_dot",
+    "tt_map",
+    "tt_memory",
+    "tt_reduce",
+    "tt_shape",
+]
 
 
 @frame_rule("tt.get_program_id")

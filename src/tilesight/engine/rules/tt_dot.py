@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilesight.engine.floats import cast_float, is_native, round_to_tf32
@@ -13,6 +11,9 @@ from tilesight.engine.values import Array, dtype_of
 from tilesight.ir.module import Operation
 from tilesight.ir.types import block_shape
 
+E8M0_BIAS = 127
+FP4_VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+
 
 @frame_rule("tt.dot")
 def dot(frame: Frame, operation: Operation, a: Array, b: Array, c: Array) -> Array:
@@ -21,29 +22,27 @@ def dot(frame: Frame, operation: Operation, a: Array, b: Array, c: Array) -> Arr
     Products of f16, bf16 and fp8 are exact in f32. f32 operands are rounded to tf32 where
     `inputPrecision` says so; tf32x3 and the bf16 splittings count as f32.
     """
-    left = _operand(operation, 0, a, c.dtype)
-    right = _operand(operation, 1, b, c.dtype)
+    left = _operand(operation, 0, a)
+    right = _operand(operation, 1, b)
     product = np.matmul(left, right)
-    if (is_native(c.dtype) and c.dtype.itemsize >= 4) or c.dtype.kind == "i":
+    if c.dtype.kind == "i":
+        return (product.astype(np.int64) + c).astype(c.dtype)
+    if is_native(c.dtype) and c.dtype.itemsize >= 4:
         return (product + c).astype(c.dtype, copy=False)
     return cast_float(product + cast_float(c, np.dtype(np.float32)), c.dtype)
 
 
-def _operand(operation: Operation, index: int, array: Array, accumulator: np.dtype[Any]) -> Array:
+def _operand(operation: Operation, index: int, array: Array) -> Array:
     """An operand spread out and contiguous, in the type that products are summed in."""
     shape = block_shape(operation.operands[index].type)
     full = np.broadcast_to(array, (array.shape[0], *shape))
     if array.dtype.kind in "bi":
-        return np.ascontiguousarray(full, dtype=np.float64 if shape[-1] * 2**14 < 2**53 else accumulator)
+        return np.ascontiguousarray(full, dtype=np.float64)
     if array.dtype == np.float64:
         return np.ascontiguousarray(full)
     wide = np.ascontiguousarray(cast_float(full, np.dtype(np.float32)))
     is_rounded = array.dtype == np.float32 and operation.attributes.get("inputPrecision") == "tf32"
     return round_to_tf32(wide) if is_rounded else wide
-
-
-E8M0_BIAS = 127
-FP4_VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 
 
 @frame_rule("tt.dot_scaled")
@@ -57,8 +56,8 @@ def dot_scaled(frame: Frame, operation: Operation, *operands: Array) -> Array:
         for name, values in operation.operand_segments.items()
         if values
     }
-    left = _scaled(operation, "a", given, k_axis=2)
-    right = _scaled(operation, "b", given, k_axis=1)
+    left = _scaled(operation, "a", given, k_axis=-1)
+    right = _scaled(operation, "b", given, k_axis=-2)
     return (np.matmul(left, right) + given["c"]).astype(dtype_of(operation.results[0].type))
 
 
@@ -75,8 +74,8 @@ def _scaled(operation: Operation, name: str, given: dict[str, Array], k_axis: in
     scale = given[f"{name}_scale"]
     scale = np.broadcast_to(scale, (scale.shape[0], *block_shape(scale_values[0].type)))
     factors = _decode_scale(scale)
-    if k_axis == 1:
-        factors = factors.swapaxes(1, 2)
+    if k_axis == -2:
+        factors = factors.swapaxes(-1, -2)
     block = elements.shape[k_axis] // factors.shape[k_axis]
     return np.ascontiguousarray(elements * np.repeat(factors, block, axis=k_axis))
 
@@ -98,6 +97,7 @@ def _as_float8(array: Array, kind: str) -> Array:
 
 def _unpack_fp4(array: Array, axis: int) -> Array:
     """Two e2m1 numbers a byte, spread out along an axis."""
+    axis %= array.ndim
     bits = array.view(np.uint8)
     pairs = np.stack([FP4_VALUES[bits & 0xF], FP4_VALUES[bits >> 4]], axis=axis + 1)
     shape = list(array.shape)

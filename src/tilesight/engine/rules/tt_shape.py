@@ -136,11 +136,11 @@ def histogram(frame: Frame, operation: Operation, source: Array, mask: Array | N
     """How many lanes hold each value from 0 to the result's extent."""
     (bins,) = block_shape(operation.results[0].type)
     (lanes,) = block_shape(operation.operands[0].type)
-    programs = max(source.shape[0], 1 if mask is None else mask.shape[0])
+    programs = int(max(source.shape[0], 1 if mask is None else mask.shape[0]))
     values = np.broadcast_to(source, (programs, lanes))
     counted = (values >= 0) & (values < bins)
     if mask is not None:
         counted = counted & mask
-    program = np.broadcast_to(np.arange(programs)[:, None], values.shape)
+    program = np.repeat(np.arange(programs, dtype=np.int64), lanes).reshape(programs, lanes)
     found = program[counted] * bins + values[counted].astype(np.int64)
     return np.bincount(found, minlength=programs * bins).reshape(programs, bins).astype(np.int32)
