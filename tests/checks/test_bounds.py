@@ -6,8 +6,8 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from engine.launching import run
 
+from tests.engine.launching import run
 from tilesight.checks.bounds import BoundsCheck
 from tilesight.checks.finding import Finding
 

@@ -2,7 +2,7 @@
 
 Only the heuristics decorator and the lines that fix `xnumel` and `r0_numel` are gone.
 """
-# ruff: noqa: F841
+# ruff: noqa: F841, RET505
 # pyright: basic, reportPrivateImportUsage=false, reportOptionalMemberAccess=false, reportGeneralTypeIssues=false
 # pyright: reportAttributeAccessIssue=false
 
@@ -13,6 +13,25 @@ import triton.language as tl
 from torch._inductor.runtime import triton_helpers
 from torch._inductor.runtime.triton_helpers import libdevice
 from torch._inductor.runtime.triton_helpers import math as tl_math
+
+# torch 2.14 gave the online softmax one more compile-time argument.
+HAS_STRICT_ZERO = tl.constexpr("strict_signed_zero" in triton_helpers.online_softmax_combine.arg_names)
+
+
+@triton.jit
+def online_softmax_combine(largest, total, values):
+    if HAS_STRICT_ZERO:
+        return triton_helpers.online_softmax_combine(largest, total, values, False, False)
+    else:
+        return triton_helpers.online_softmax_combine(largest, total, values, False)
+
+
+@triton.jit
+def online_softmax_reduce(largest, total):
+    if HAS_STRICT_ZERO:
+        return triton_helpers.online_softmax_reduce(largest, total, 1, False, False)
+    else:
+        return triton_helpers.online_softmax_reduce(largest, total, 1, False)
 
 
 @triton.jit
@@ -50,10 +69,10 @@ def online_softmax(in_ptr0, out_ptr2, xnumel, r0_numel, XBLOCK: tl.constexpr, R0
         )
         tmp1 = tmp0.to(tl.float32)
         tmp2 = tl.broadcast_to(tmp1, [XBLOCK, R0_BLOCK])
-        _tmp3_max_next, _tmp3_sum_next = triton_helpers.online_softmax_combine(_tmp3_max, _tmp3_sum, tmp2, False)
+        _tmp3_max_next, _tmp3_sum_next = online_softmax_combine(_tmp3_max, _tmp3_sum, tmp2)
         _tmp3_max = tl.where(r0_mask & xmask, _tmp3_max_next, _tmp3_max)
         _tmp3_sum = tl.where(r0_mask & xmask, _tmp3_sum_next, _tmp3_sum)
-    tmp3, tmp4 = triton_helpers.online_softmax_reduce(_tmp3_max, _tmp3_sum, 1, False)
+    tmp3, tmp4 = online_softmax_reduce(_tmp3_max, _tmp3_sum)
     tmp3 = tmp3[:, None]
     tmp4 = tmp4[:, None]
     for r0_offset in tl.range(0, r0_numel, R0_BLOCK):
@@ -156,10 +175,10 @@ def log_softmax_statistics(in_ptr0, out_ptr0, out_ptr1, xnumel, r0_numel, XBLOCK
         )
         tmp1 = tmp0.to(tl.float32)
         tmp2 = tl.broadcast_to(tmp1, [XBLOCK, R0_BLOCK])
-        _tmp3_max_next, _tmp3_sum_next = triton_helpers.online_softmax_combine(_tmp3_max, _tmp3_sum, tmp2, False)
+        _tmp3_max_next, _tmp3_sum_next = online_softmax_combine(_tmp3_max, _tmp3_sum, tmp2)
         _tmp3_max = tl.where(r0_mask & xmask, _tmp3_max_next, _tmp3_max)
         _tmp3_sum = tl.where(r0_mask & xmask, _tmp3_sum_next, _tmp3_sum)
-    tmp3, tmp4 = triton_helpers.online_softmax_reduce(_tmp3_max, _tmp3_sum, 1, False)
+    tmp3, tmp4 = online_softmax_reduce(_tmp3_max, _tmp3_sum)
     tmp3 = tmp3[:, None]
     tmp4 = tmp4[:, None]
     tl.store(out_ptr0 + (x0), tmp3, xmask)

@@ -74,7 +74,7 @@ class Runner:
         ran = subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", command.text],
             cwd=self.root / command.folder,
-            env=self._environment(command.lang),
+            env=self._environment(command),
             capture_output=True,
             encoding="utf-8",
             timeout=LIMIT_S,
@@ -82,15 +82,15 @@ class Runner:
         )
         return Done(ran.returncode, ran.stdout, ran.stderr)
 
-    def _environment(self, lang: str) -> dict[str, str]:
+    def _environment(self, command: Command) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "TORCH_LOGS"))}
         return {
             **kept,
             "PATH": f"{self.root / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "LANG": LOCALES[lang],
+            "LANG": LOCALES[command.lang],
             "PYTHONUTF8": "1",
             "COLUMNS": "120",
-            "TRITON_CACHE_DIR": str(self.root / "triton-cache"),
+            "TRITON_CACHE_DIR": str(self.root / "triton-cache" / command.folder),  # cached code names its file
             "TORCHINDUCTOR_CACHE_DIR": str(self.root / "inductor-cache"),
         }
 

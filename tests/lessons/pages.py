@@ -14,6 +14,8 @@ GUIDE = ROOT / "docs" / "guide.md"
 PAGES = (*COURSE.values(), *README.values(), GUIDE)
 
 _FENCE = re.compile(r"^(\s*)```(\S*)\s*$")
+_SPELLINGS = {"tl.maximum(tmp3, tmp2, tl.PropagateNan.ALL)": "triton_helpers.maximum(tmp3, tmp2)"}
+"""What torch 2.14 writes, and what 2.11 to 2.13 and the pages do."""
 _TIME = re.compile(r"\d[\d.,]* ?(?:ms|µs|s)\b")
 
 
@@ -76,7 +78,14 @@ def transcripts_of(path: Path) -> list[Transcript]:
 
 def plain_lines(text: str) -> list[str]:
     """The text's lines with single blanks, and with times, which vary, as `TIME`."""
-    return [_TIME.sub("TIME", " ".join(line.split())) for line in text.splitlines()]
+    return [_TIME.sub("TIME", " ".join(line.split())) for line in as_quoted(text).splitlines()]
+
+
+def as_quoted(text: str) -> str:
+    """Generated code in the spelling that the pages quote."""
+    for written, quoted in _SPELLINGS.items():
+        text = text.replace(written, quoted)
+    return text
 
 
 def missing_lines(quoted: str, printed: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.lessons.commands import Command, Runner
-from tests.lessons.pages import COURSE, LESSONS, PAGES, ROOT, blocks_of
+from tests.lessons.pages import COURSE, LESSONS, PAGES, ROOT, as_quoted, blocks_of
 from tilesight.capture.parts import find_parts
 
 SCRIPTS = {
@@ -43,7 +43,7 @@ def test_quoted_lines_are_on_their_lines(lang: str) -> None:
 @every_language
 def test_quoted_lines_of_the_generated_kernel_are_on_their_lines(lang: str, runner: Runner) -> None:
     printed = runner.result(Command("python 04_torch_compile_observe.py", "lessons", lang)).output
-    numbered = dict(re.findall(r"^ +(\d\d)  +(.*?)(?: +<- .*)?$", printed, re.MULTILINE))
+    numbered = dict(re.findall(r"^ +(\d\d)  +(.*?)(?: +<- .*)?$", as_quoted(printed), re.MULTILINE))
     quoted = [each for each in references(lang) if each[0] == "gen"]
     assert len(quoted) >= 10
     for _, number, link, code in quoted:

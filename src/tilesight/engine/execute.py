@@ -25,6 +25,9 @@ CACHED_LANES = 1 << 17
 
 MOST_PROGRAMS = 1 << 15
 
+KEPT_BYTES = 31 << 20
+"""Just under the 32 MiB up to which glibc adapts its thresholds (mallopt(3), M_MMAP_THRESHOLD)."""
+
 assert rules.__all__, "importing the package registers the rules"
 
 
@@ -68,6 +71,7 @@ def execute(
     for listener in listeners:
         listener.launch_begins(launch)
     chunks = 0
+    _let_the_heap_keep_memory()
     with np.errstate(all="ignore"):
         for programs in _split_programs(launch.programs, size):
             chunk = _chunk(plan, launch, programs, listeners, options)
@@ -76,6 +80,14 @@ def execute(
     for listener in listeners:
         listener.launch_ends(launch)
     return Execution(launch, launch.programs, chunks, perf_counter() - started)
+
+
+def _let_the_heap_keep_memory() -> None:
+    """Free one large untouched block, after which glibc keeps twice its size instead of returning it.
+
+    A chunk's arrays are then reused; without this, page faults can take longer than the arithmetic.
+    """
+    np.empty(KEPT_BYTES, np.uint8)
 
 
 def _split_programs(count: int, size: int) -> Iterator[Array]:
