@@ -1,15 +1,11 @@
-"""Print, as JSON, the code generated for a target with no GPU visible: `python offline_code.py h200`."""
+"""Print, as JSON, the code generated for a target with no GPU visible: `python -m tests.gpu.offline_code h200`."""
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from corpus import CORPUS
-
+from tests.gpu.corpus import CORPUS
 from tilesight.capture.inductor.compile import compile_for_target
 from tilesight.capture.inputs import fake_inputs, fake_mode, parse_inputs
 from tilesight.targets import target

@@ -1,16 +1,12 @@
-"""Print, as JSON, the operators eager mode would launch, with no GPU visible: `python offline_eager.py h200`."""
+"""Print, as JSON, the operators of eager mode with no GPU visible: `python -m tests.gpu.offline_eager h200`."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from corpus import CORPUS
-
+from tests.gpu.corpus import CORPUS
 from tilesight.capture.inputs import parse_inputs
 from tilesight.roads.observe import eager_record
 from tilesight.targets import target

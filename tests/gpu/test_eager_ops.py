@@ -7,13 +7,12 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from corpus import CORPUS
 
+from tests.gpu.corpus import CORPUS
 from tilesight.capture.eager import record_eager
 from tilesight.capture.inputs import parse_inputs, real_inputs
 
@@ -22,7 +21,7 @@ assert torch.cuda.is_available(), "tests/gpu needs an NVIDIA GPU"
 
 @pytest.fixture(scope="session")
 def offline() -> dict[str, list[dict[str, Any]]]:
-    command = [sys.executable, str(Path(__file__).with_name("offline_eager.py")), "h200"]
+    command = [sys.executable, "-m", "tests.gpu.offline_eager", "h200"]
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=hidden, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import torch
-from corpus import CORPUS, SMALL
 
+from tests.gpu.corpus import CORPUS, SMALL
 from tests.kernels import basic
 from tilesight.capture.inductor.on_engine import capture
 from tilesight.capture.inputs import parse_inputs, real_inputs

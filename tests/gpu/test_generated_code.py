@@ -7,13 +7,12 @@ import os
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from corpus import CORPUS
 
+from tests.gpu.corpus import CORPUS
 from tilesight.capture.inductor.scrub import scrub
 from tilesight.capture.inputs import parse_inputs, real_inputs
 
@@ -24,7 +23,7 @@ assert "H200" in torch.cuda.get_device_name(), f"this test needs an H200, found 
 @pytest.fixture(scope="session")
 def offline() -> dict[str, list[str]]:
     """The code of every function, generated in a process that sees no GPU."""
-    command = [sys.executable, str(Path(__file__).with_name("offline_code.py")), "h200"]
+    command = [sys.executable, "-m", "tests.gpu.offline_code", "h200"]
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=hidden, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
