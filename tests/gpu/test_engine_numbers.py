@@ -32,7 +32,10 @@ HAND: dict[str, tuple[Callable[..., Any], str]] = {
     "rmsnorm fp32": (basic.rmsnorm, "f32[50,1000],f32[1000]"),
     "rmsnorm bf16": (basic.rmsnorm, "bf16[50,1000],bf16[1000]"),
 }
-ULP = {torch.float32: 2.0**-23, torch.bfloat16: 2.0**-8}
+ULP = {torch.float32: 2.0**-23, torch.bfloat16: 2.0**-7}
+ALLOWED = {"add fp32": 0, "add bf16": 0, "softmax fp32": 16, "rmsnorm fp32": 8}
+"""Units in the last place; 1 where not named. The GPU's exp(x) is ex2.approx(x · log2 e), whose product's
+rounding alone costs |x| / 2 units: up to 8 for the inputs here. Sums are added in another order."""
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +60,7 @@ def test_hand_written_kernels_agree(name: str, differences: dict[str, float]) ->
     engine = traced(function, TraceObserver(), *inputs)
     gpu = function(*(tensor.cuda() for tensor in inputs))
     differences[f"hand {name}"] = worst_ulps(engine, gpu)
-    assert differences[f"hand {name}"] <= (0 if name.startswith("add") else 8 if "fp32" in name else 1)
+    assert differences[f"hand {name}"] <= ALLOWED.get(name, 1)
 
 
 @pytest.mark.parametrize("name", CORPUS)
@@ -69,4 +72,4 @@ def test_generated_kernels_agree(name: str, differences: dict[str, float]) -> No
     with torch.no_grad():
         gpu = torch.compile(function)(*(tensor.cuda() for tensor in inputs))
     differences[f"generated {name}"] = worst_ulps(engine, gpu)
-    assert differences[f"generated {name}"] <= (0 if name == "add_relu" else 2)
+    assert differences[f"generated {name}"] <= (0 if name == "add_relu" else 1)

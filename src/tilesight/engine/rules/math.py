@@ -12,39 +12,51 @@ from tilesight.engine.registry import rule
 from tilesight.engine.rules.special import erf, erfc, fused_multiply_add, logarithm, reciprocal_sqrt, round_half_away
 from tilesight.engine.values import Array
 
+
+def through_double(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function computed in f64 and rounded once: NumPy's own f32 loops differ with its version and the CPU."""
+
+    def apply(*operands: Array) -> Array:
+        wide = [operand.astype(np.float64) for operand in operands]
+        with np.errstate(all="ignore"):
+            return function(*wide).astype(operands[0].dtype)
+
+    return apply
+
+
 UNARY: dict[str, Callable[[Array], Array]] = {
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "atan": np.arctan,
-    "atanh": np.arctanh,
+    "acos": through_double(np.arccos),
+    "acosh": through_double(np.arccosh),
+    "asin": through_double(np.arcsin),
+    "asinh": through_double(np.arcsinh),
+    "atan": through_double(np.arctan),
+    "atanh": through_double(np.arctanh),
     "cbrt": np.cbrt,
     "ceil": np.ceil,
     "cos": np.cos,
-    "cosh": np.cosh,
+    "cosh": through_double(np.cosh),
     "erf": erf,
     "erfc": erfc,
     "exp": np.exp,
-    "exp2": np.exp2,
-    "expm1": np.expm1,
+    "exp2": through_double(np.exp2),
+    "expm1": through_double(np.expm1),
     "floor": np.floor,
     "log": logarithm,
     "log10": np.log10,
-    "log1p": np.log1p,
+    "log1p": through_double(np.log1p),
     "log2": np.log2,
     "round": round_half_away,
     "roundeven": np.rint,
     "rsqrt": reciprocal_sqrt,
     "sin": np.sin,
-    "sinh": np.sinh,
+    "sinh": through_double(np.sinh),
     "sqrt": np.sqrt,
-    "tan": np.tan,
+    "tan": through_double(np.tan),
     "tanh": np.tanh,
     "trunc": np.trunc,
 }
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
-    "atan2": np.arctan2,
+    "atan2": through_double(np.arctan2),
     "copysign": np.copysign,
     "powf": np.power,
 }
