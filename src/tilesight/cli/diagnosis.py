@@ -142,8 +142,8 @@ def _abilities(
             trouble,
         ),
         Ability(
-            "registers and machine code for a GPU that is not here",
-            "为不在本机的 GPU 查看寄存器与机器码",
+            "compiling to PTX and machine code for a GPU that is not here (lessons/jit_stages.py)",
+            "为不在本机的 GPU 编译出 PTX 与机器码（lessons/jit_stages.py）",
             works and not missing,
             trouble or lowering,
             is_needed=False,

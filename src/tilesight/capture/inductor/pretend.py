@@ -7,9 +7,11 @@ Every private part of torch that this needs is touched here. Seen to work on tor
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import types
 from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -155,23 +157,47 @@ def _deduce_on_cpu(folder: Any) -> Callable[[Any, Any], Any]:
     return deduce_value
 
 
-def _methods_without_device_guard() -> Iterator[tuple[type, str, Callable[..., Any]]]:
-    """Tensor methods whose C++ binding enters a CUDA device guard, which a CPU build of torch lacks.
+@contextlib.contextmanager
+def _device_guard_that_does_nothing() -> Generator[None]:
+    """Give a CPU build of torch a device guard for CUDA, which indexing, `contiguous` and others enter.
 
-    The same operators without the guard, for the classes that tracing uses.
+    The guard is the CPU's, which does nothing. A CUDA build that finds no GPU gets the like from torch
+    itself (`torch._C._ensureCUDADeviceGuardSet`, called by FakeTensorMode); there the slot is not empty
+    and stays as it is. `c10::impl::device_guard_impl_registry` is an exported array of one pointer a
+    device type, in the order of `c10::DeviceType`: CPU first, CUDA second.
     """
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
+    registry = (ctypes.c_void_p * 2).in_dll(library, "_ZN3c104impl26device_guard_impl_registryE")
+    is_empty = registry[1] is None
+    if is_empty:
+        registry[1] = registry[0]
+    try:
+        yield
+    finally:
+        if is_empty:
+            registry[1] = None
+
+
+def _classes_that_trace() -> tuple[type, type]:
     fake: Any = import_module("torch._subclasses.fake_tensor")
     functional: Any = import_module("torch._subclasses.functional_tensor")
+    return fake.FakeTensor, functional.FunctionalTensor
 
-    def contiguous(self: Any, memory_format: Any = torch.contiguous_format) -> Any:
-        return torch.ops.aten.contiguous.default(self, memory_format=memory_format)
 
-    def cuda(self: Any, *_: Any, **__: Any) -> Any:
-        return self
+def _cuda_stays_here(self: Any, *_: Any, **__: Any) -> Any:
+    """`x.cuda()` of a tensor that is on the pretended device already."""
+    return self
 
-    for each in (fake.FakeTensor, functional.FunctionalTensor):
-        yield each, "contiguous", contiguous
-        yield each, "cuda", cuda
+
+def _to_with_index(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """`x.to("cuda")` with the index said: without one torch asks the guard, which knows none."""
+    values = [_indexed(value) for value in args]
+    return torch.Tensor.to(self, *values, **{key: _indexed(value) for key, value in kwargs.items()})
+
+
+def _indexed(value: Any) -> Any:
+    is_bare = value == "cuda" if isinstance(value, str) else isinstance(value, torch.device) and str(value) == "cuda"
+    return torch.device("cuda", 0) if is_bare else value
 
 
 @contextlib.contextmanager
@@ -194,8 +220,10 @@ def pretend(target: Target) -> Generator[None]:
         stack.enter_context(_interface_registered(_device_interface(target, properties)))
         for name, answer in _cuda_patches(target, properties).items():
             stack.enter_context(patch.object(torch.cuda, name, answer, create=True))
-        for tensor_class, name, method in _methods_without_device_guard():
-            stack.enter_context(patch.object(tensor_class, name, method, create=True))
+        stack.enter_context(_device_guard_that_does_nothing())
+        for tensor_class in _classes_that_trace():
+            stack.enter_context(patch.object(tensor_class, "cuda", _cuda_stays_here, create=True))
+            stack.enter_context(patch.object(tensor_class, "to", _to_with_index, create=True))
         folder = joint_graph.UniformValueConstantFolder
         stack.enter_context(patch.object(folder, "_deduce_value", _deduce_on_cpu(folder)))
         stack.enter_context(patch.object(joint_graph, "lazy_init", lambda device=None: lazy_init(torch.device("cpu"))))

@@ -1,0 +1,58 @@
+"""What tracing on a pretended device must stand: bindings that enter a device guard, and devices by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tilesight.capture.inductor.on_engine import capture
+from tilesight.capture.inputs import parse_inputs, real_inputs
+from tilesight.capture.numerics import judge, reference_outputs
+from tilesight.roads.compiled import execute_compiled
+from tilesight.targets import target
+
+
+def unpack(x: torch.Tensor) -> torch.Tensor:
+    first, second = x.view(2, 8)
+    return first + second
+
+
+def rotate_half(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([-x.view(2, 8)[..., 4:], x.view(2, 8)[..., :4]], -1)
+
+
+def set_item(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[0] = 1
+    return y
+
+
+GUARDED: dict[str, tuple[Callable[..., Any], str]] = {
+    "unpack": (unpack, "f32[16]"),
+    "slice": (rotate_half, "f32[16]"),
+    "assign": (set_item, "f32[16]"),
+    "index": (lambda x, i: x[i], "f32[16],i64[5]<16"),
+    "invert": (lambda x: torch.where(~(x > 0), x, 2), "f32[16]"),
+    "contiguous": (lambda x: x.view(4, 4).t().contiguous() * 2, "f32[16]"),
+    "none and integer": (lambda x: x[None, :, None] * x[3], "f32[16]"),
+}
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_what_enters_a_device_guard_is_traced_and_right(name: str) -> None:
+    function, text = GUARDED[name]
+    inputs = real_inputs(parse_inputs(text))
+    outputs = execute_compiled(capture(function, parse_inputs(text), target("h200")), function, inputs).outputs
+    verdict = judge(outputs, reference_outputs(function, inputs))
+    assert verdict.ok, verdict
+
+
+def test_a_function_may_name_the_device() -> None:
+    def named(x: torch.Tensor) -> torch.Tensor:
+        return x.cuda() + torch.ones(16, device=x.device) + torch.arange(16, device="cuda") + x.to("cuda")
+
+    (region,) = capture(named, parse_inputs("f32[16]"), target("h200")).regions
+    assert [call.is_triton for call in region.calls] == [True]
