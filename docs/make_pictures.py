@@ -20,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 CHROMIUM_OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-PAGE_WIDTH = 1120
+PAGE_WIDTH = 1180
 MARGIN = 12
 BELOW_RULE = 2  # a section begins with a line that the picture leaves out
 MOST_BYTES = 200_000

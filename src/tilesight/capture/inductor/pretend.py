@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import types
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
