@@ -93,5 +93,5 @@ def settings_text(settings: Mapping[str, object]) -> str:
 
 
 def short_source(source: str) -> str:
-    """`vec.py:8` for `/home/me/work/vec.py:8`."""
+    """`vec.py:8` for `/home/me/src/vec.py:8`."""
     return source.rsplit("/", 1)[-1]
