@@ -209,6 +209,14 @@ def test_trace_of_a_launch_finds_the_lanes_past_the_end(launches: Path) -> None:
     assert (trace.tiles.tile_lanes, trace.tiles.tail_lanes_off) == (256, 24)
 
 
+def test_a_finding_names_the_file_that_ran_not_the_one_triton_cached(launches: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / launches.name
+    moved.parent.mkdir()
+    moved.write_text(launches.read_text())
+    files = [trace_spec(f"{path}:launch", [], target="h200")[0].findings[0].file for path in (launches, moved)]
+    assert files == [str(launches), str(moved)]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [(":idle", "no Triton kernel was launched"), (":raises", "told you"), (":absent", "no 'absent' in it")],

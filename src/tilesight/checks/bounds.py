@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.checks.finding import Finding
-from tilesight.engine.launch import Memory
+from tilesight.engine.launch import Launch, Memory
 from tilesight.engine.listener import Access, Listener
 
 SHOWN_PROGRAMS = 8
@@ -40,6 +40,7 @@ class BoundsCheck(Listener):
 
     def __init__(self) -> None:
         self._faults: dict[tuple[str, int, str, str], _Fault] = {}
+        self._file = ""
 
     def after_access(self, access: Access) -> None:
         if access.out_of_bounds is None:
@@ -54,9 +55,13 @@ class BoundsCheck(Listener):
         fault.lane_count += int(np.count_nonzero(outside))
         fault.programs.update(access.programs[rows].tolist())
 
+    def launch_begins(self, launch: Launch) -> None:
+        """Remember the kernel's file: TTIR from Triton's cache names the path it was first compiled under."""
+        self._file = launch.file
+
     def findings(self) -> list[Finding]:
         """One finding for each line, tensor and kind of access, in the order they were met."""
-        return [_finding(fault) for fault in self._faults.values()]
+        return [_finding(fault, self._file or fault.access.location.file) for fault in self._faults.values()]
 
 
 def _name_of(memory: Memory | None) -> str:
@@ -88,10 +93,10 @@ def _side_of(memory: Memory | None, address: NDArray[np.int64], item_bytes: int)
     return ("start" if int(address.min()) < memory.address else "boundary"), lowest
 
 
-def _finding(fault: _Fault) -> Finding:
+def _finding(fault: _Fault, file: str) -> Finding:
     return Finding(
         kind="out-of-bounds",
-        file=fault.access.location.file,
+        file=file,
         line=fault.access.location.line,
         programs=tuple(sorted(fault.programs)[:SHOWN_PROGRAMS]),
         program_count=len(fault.programs),
