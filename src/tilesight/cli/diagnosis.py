@@ -127,7 +127,7 @@ def _abilities(
     works = not trouble
     missing = [name for name, path in tools.items() if path is None]
     lowering = "" if not missing else f"{', '.join(missing)} not found in the Triton wheel"
-    no_gpu = "" if gpus else "no GPU here; figures are predicted, not measured"
+    no_gpu = "" if gpus else "no GPU here; times are not measured"
     return (
         Ability(
             "observe, compare: torch.compile for a GPU that is not here",
