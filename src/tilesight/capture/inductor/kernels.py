@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import import_module, util
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,9 @@ class LoadedKernel:
         self.function[self.grid(arguments)](*arguments, **options)
 
 
+@lru_cache(maxsize=256)
 def load_kernel(name: str, source: str) -> LoadedKernel:
-    """The kernel in `source`, imported from a file so that Triton can read its text.
+    """The kernel in `source`, imported once, from a file so that Triton can read its text.
 
     Raises: CaptureError: when the source does not define an Inductor kernel of that name
     """
