@@ -380,3 +380,78 @@ def load_words(x, out, shift, BLOCK: tl.constexpr):
     """Bytes read as 32-bit words from an address that may lie between two of them."""
     words = (x + shift).to(tl.pointer_type(tl.int32))
     tl.store(out + tl.arange(0, BLOCK), tl.load(words + tl.arange(0, BLOCK)))
+
+
+@triton.jit
+def wait_for_the_next(flags, out, n):
+    """Each program waits for the flag that the program after it sets; the last one sets its own first."""
+    program = tl.program_id(0)
+    if program < n - 1:
+        while tl.atomic_add(flags + program + 1, 0) == 0:
+            pass
+    tl.store(out + program, tl.load(out + program + 1, mask=program < n - 1, other=0) + 1)
+    tl.atomic_xchg(flags + program, 1)
+
+
+@triton.jit
+def poll_for_the_next(flags, n):
+    """The same wait with volatile loads and a count of the rounds."""
+    program = tl.program_id(0)
+    rounds = 0
+    if program < n - 1:
+        while tl.load(flags + program + 1, volatile=True) == 0:
+            rounds += 1
+    tl.store(flags + program, 1 + rounds * 0)
+
+
+@triton.jit
+def take_work(counter, out, n):
+    """Programs take the next index until there is none: dynamic scheduling."""
+    index = tl.atomic_add(counter, 1)
+    while index < n:
+        tl.store(out + index, index * index)
+        index = tl.atomic_add(counter, 1)
+
+
+@triton.jit
+def wait_for_each_other(flags):
+    """Two locks taken in opposite orders."""
+    program = tl.program_id(0)
+    while tl.atomic_cas(flags + program, 0, 1) == 1:
+        pass
+    tl.atomic_add(flags + 2, 1)
+    while tl.atomic_add(flags + 2, 0) < 2:
+        pass
+    while tl.atomic_cas(flags + 1 - program, 0, 1) == 1:
+        pass
+
+
+@triton.jit
+def sum_twice_atomically(x, totals, n, BLOCK: tl.constexpr):
+    """Two float atomics a program on one element, and one on another tensor's part."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + offsets, mask=offsets < n, other=0.0)
+    tl.atomic_add(totals, tl.sum(values, 0))
+    tl.atomic_add(totals, tl.sum(values * values, 0))
+    tl.atomic_add(totals + 1 + offsets % 3, values)
+
+
+@triton.jit
+def add_then_read(total, out):
+    """A float atomic, then a load of what it added to."""
+    tl.atomic_add(total, 1.0)
+    tl.store(out + tl.program_id(0), tl.load(total))
+
+
+@triton.jit
+def store_everywhere(out, BLOCK: tl.constexpr):
+    """Every program stores its id to the same elements: a race, which the last program wins."""
+    tl.store(out + tl.arange(0, BLOCK), tl.full((BLOCK,), 0, tl.int32) + tl.program_id(0))
+
+
+@triton.jit
+def fail_in_program(x, out, program, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + offsets)
+    tl.store(out + offsets, values)
+    tl.device_assert(tl.program_id(0) != program, "told to fail")

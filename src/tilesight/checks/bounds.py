@@ -38,6 +38,8 @@ class _Fault:
 class BoundsCheck(Listener):
     """Collects the lanes that access memory outside their tensor, one finding a line, tensor and kind."""
 
+    hears_in_any_order = True
+
     def __init__(self) -> None:
         self._faults: dict[tuple[str, int, str, str], _Fault] = {}
         self._file = ""
@@ -49,8 +51,12 @@ class BoundsCheck(Listener):
         rows = np.flatnonzero(outside.any(axis=1))
         location, tensor = access.location, _name_of(access.memory)
         key = (location.file, location.line, tensor, access.kind)
-        if key not in self._faults:
-            self._faults[key] = _first_fault(access, outside, int(rows[0]), tensor)
+        known = self._faults.get(key)
+        if known is None or int(access.programs[rows[0]]) < known.first_program:
+            earlier = _first_fault(access, outside, int(rows[0]), tensor)
+            if known is not None:
+                earlier.lane_count, earlier.programs = known.lane_count, known.programs
+            self._faults[key] = earlier
         fault = self._faults[key]
         fault.lane_count += int(np.count_nonzero(outside))
         fault.programs.update(access.programs[rows].tolist())
@@ -60,8 +66,9 @@ class BoundsCheck(Listener):
         self._file = launch.file
 
     def findings(self) -> list[Finding]:
-        """One finding for each line, tensor and kind of access, in the order they were met."""
-        return [_finding(fault, self._file or fault.access.location.file) for fault in self._faults.values()]
+        """One finding for each line, tensor and kind of access, in the order of lines."""
+        faults = sorted(self._faults.values(), key=lambda fault: fault.access.location.line)
+        return [_finding(fault, self._file or fault.access.location.file) for fault in faults]
 
 
 def _name_of(memory: Memory | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,7 @@ def load_lanes(
     result: Array | None = None
     for lanes in split_by_tensor(pointer, mask, frame.chunk.memories, storage):
         access = begin_access(frame, operation, "load", lanes, pointee, shape, None)
+        frame.chunk.writes.settle(lanes.memory)
         values, outside = gather(lanes, fill, undefined)
         result = values if result is None or lanes.mask is None else np.where(lanes.mask, values, result)
         end_access(frame, access, lanes, outside, _natural(values, dtype))
@@ -89,9 +91,16 @@ def store_lanes(
     storage = storage_of(natural.dtype)
     mask = combine_masks(mask, frame.active, len(shape))
     for lanes in split_by_tensor(pointer, mask, frame.chunk.memories, storage):
-        access = begin_access(frame, operation, "store", lanes, pointee, shape, natural)
-        outside = scatter(lanes, natural.view(storage))
-        end_access(frame, access, lanes, outside, natural)
+        write = partial(_write, frame, operation, lanes, natural, pointee, shape)
+        frame.chunk.writes.store(lanes.memory, write)
+
+
+def _write(
+    frame: Frame, operation: Operation, lanes: Lanes, natural: Array, pointee: Type, shape: tuple[int, ...]
+) -> None:
+    access = begin_access(frame, operation, "store", lanes, pointee, shape, natural)
+    outside = scatter(lanes, natural.view(lanes.storage))
+    end_access(frame, access, lanes, outside, natural)
 
 
 def gather(lanes: Lanes, fill: Array, undefined: Array) -> tuple[Array, Mask | None]:

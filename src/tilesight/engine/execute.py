@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 import tilesight.engine.rules as rules
-from tilesight.engine.frame import Chunk, Frame, HearAccess
-from tilesight.engine.launch import Argument, Launch, Memory
-from tilesight.engine.listener import Listener
+from tilesight.engine.binding import bind_arguments, check_grid
+from tilesight.engine.budget import CACHED_LANES, chunk_size, widest_block
+from tilesight.engine.chunks import run_at_once, run_one_by_one, split_programs
+from tilesight.engine.communication import chunks_are_independent, order_is_seen, programs_wait, stored_tensors
+from tilesight.engine.frame import Chunk, Frame, HearAccess, Wait
+from tilesight.engine.launch import Launch
+from tilesight.engine.listener import Access, Listener
 from tilesight.engine.options import ExecutionOptions
 from tilesight.engine.plan import Plan, plan_module
-from tilesight.engine.values import UNKNOWN_ROOT, Array, Descriptor, Pointer, dtype_of
-from tilesight.errors import InputError
-from tilesight.ir.module import Function, Module
-from tilesight.ir.types import DescriptorType, PointerType, Type, block_shape, item_bits
-
-CACHED_LANES = 1 << 17
-"""Lanes of the widest block in a chunk: 512 KiB of f32, so that a few live arrays fit a core's cache."""
-
-MOST_PROGRAMS = 1 << 15
+from tilesight.engine.turns import Turns
+from tilesight.engine.writes import Writes
+from tilesight.errors import ExecutionError, TilesightError
+from tilesight.ir.module import Module
 
 KEPT_BYTES = 31 << 20
 """Just under the 32 MiB up to which glibc adapts its thresholds (mallopt(3), M_MMAP_THRESHOLD)."""
+
+MOST_THREADS = 8
 
 assert rules.__all__, "importing the package registers the rules"
 
@@ -38,12 +42,14 @@ class Execution:
     Args:
         programs: how many ran
         chunks: in how many chunks
+        threads: how many chunks ran at the same time
         seconds: wall-clock time, listeners included
     """
 
     launch: Launch
     programs: int
     chunks: int
+    threads: int
     seconds: float
 
 
@@ -55,31 +61,139 @@ def execute(
 ) -> Execution:
     """Run a module's kernel for every program of a launch's grid, writing to the launch's memories.
 
-    Programs run in the order of their linear ids, a chunk of them at once and operation by
-    operation; programs that race with each other may therefore see another order than on a GPU.
+    A chunk of programs runs at once, operation by operation, chunks in the order of their programs'
+    linear ids; several chunks run at the same time where none can tell. Programs that race with each
+    other may therefore see another order than on a GPU. Programs that wait for each other run by turns.
 
     Raises:  UnsupportedError: an operation has no rule; nothing has been executed then
-             InputError: the arguments do not line up with the kernel's parameters
-             ExecutionError: a device assert failed
+             InputError: the arguments do not line up with the kernel's parameters, or the grid is too large
+             ExecutionError: a device assert failed, a deadlock, or no room under the memory cap
     """
     started = perf_counter()
     options = options or ExecutionOptions()
+    check_grid(launch)
     plan = plan_module(module)
-    kernel = module.kernel
-    arguments = bind_arguments(kernel, launch)
-    size = chunk_size(module, launch, options)
+    arguments = bind_arguments(module.kernel, launch)
+    schedule = _schedule(plan, launch, listeners, options)
+    run = partial(_run_chunk, plan, launch, arguments, _Hearing.of(listeners, schedule.threads), options)
     for listener in listeners:
         listener.launch_begins(launch)
-    chunks = 0
     _let_the_heap_keep_memory()
-    with np.errstate(all="ignore"):
-        for programs in _split_programs(launch.programs, size):
-            chunk = _chunk(plan, launch, programs, listeners, options)
-            Frame(chunk).run_function(kernel, arguments)
-            chunks += 1
+    try:
+        _run(schedule, run, options)
+    except (TilesightError, MemoryError) as error:
+        raise _half_way(error, plan, launch) from error
     for listener in listeners:
         listener.launch_ends(launch)
-    return Execution(launch, launch.programs, chunks, perf_counter() - started)
+    return Execution(launch, launch.programs, len(schedule.chunks), schedule.threads, perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """The chunks, how many run at the same time, and whether they are single programs that run by turns."""
+
+    chunks: Sequence[range]
+    threads: int
+    by_turns: bool = False
+
+
+def _schedule(plan: Plan, launch: Launch, listeners: Sequence[Listener], options: ExecutionOptions) -> _Schedule:
+    programs = launch.programs
+    if programs_wait(plan.module):
+        chunk_size(plan, programs, options, threads=1)
+        return _Schedule(split_programs(programs, 1), threads=1, by_turns=True)
+    threads = _threads(plan, launch, listeners, options)
+    size = chunk_size(plan, programs, options, threads)
+    if order_is_seen(plan):
+        size = 1
+    chunks = split_programs(programs, size)
+    return _Schedule(chunks, max(1, min(threads, len(chunks))))
+
+
+def _threads(plan: Plan, launch: Launch, listeners: Sequence[Listener], options: ExecutionOptions) -> int:
+    """How many chunks may run at the same time; 1 for launches that a thread's start would slow down."""
+    wanted = options.threads or min(len(os.sched_getaffinity(0)), MOST_THREADS)
+    is_short = options.threads is None and launch.programs * widest_block(plan) < 4 * CACHED_LANES
+    if wanted == 1 or is_short or not all(listener.hears_in_any_order for listener in listeners):
+        return 1
+    return wanted if chunks_are_independent(plan, launch) else 1
+
+
+def _run(schedule: _Schedule, run: Callable[..., None], options: ExecutionOptions) -> None:
+    if schedule.by_turns:
+        writes = Writes(holds_updates=False)
+        turns: Turns
+
+        def run_program(program: int) -> None:
+            run(range(program, program + 1), writes, turns.wait)
+
+        turns = Turns(range(len(schedule.chunks)), run_program, writes, options.spin_limit)
+        turns.run()
+    elif schedule.threads > 1:
+        run_at_once(schedule.chunks, run, schedule.threads)
+    else:
+        run_one_by_one(schedule.chunks, run, options.memory_cap_bytes // 4)
+
+
+def _run_chunk(
+    plan: Plan,
+    launch: Launch,
+    arguments: Sequence[Any],
+    hearing: _Hearing,
+    options: ExecutionOptions,
+    programs: range,
+    writes: Writes,
+    wait: Wait | None = None,
+) -> None:
+    chunk = Chunk(
+        launch=launch,
+        plan=plan,
+        memories=launch.memories,
+        programs=np.arange(programs.start, programs.stop, dtype=np.int64),
+        undefined=options.undefined,
+        hear_before=hearing.before,
+        hear_after=hearing.after,
+        output=options.output,
+        writes=writes,
+        wait=wait,
+    )
+    Frame(chunk).run_function(plan.module.kernel, arguments)
+
+
+@dataclass(frozen=True)
+class _Hearing:
+    """The listeners' methods that are overridden; only one is called at a time."""
+
+    before: tuple[HearAccess, ...]
+    after: tuple[HearAccess, ...]
+
+    @classmethod
+    def of(cls, listeners: Sequence[Listener], threads: int) -> _Hearing:
+        lock = threading.Lock() if threads > 1 else None
+        return cls(*(_overridden(listeners, method, lock) for method in ("before_access", "after_access")))
+
+
+def _overridden(listeners: Sequence[Listener], method: str, lock: threading.Lock | None) -> tuple[HearAccess, ...]:
+    """The bound methods of listeners that do not leave `method` as it is in Listener."""
+    base = getattr(Listener, method)
+    heard = (getattr(it, method) for it in listeners if getattr(type(it), method, base) is not base)
+    return tuple(hear if lock is None else partial(_hear_alone, hear, lock) for hear in heard)
+
+
+def _hear_alone(hear: HearAccess, lock: threading.Lock, access: Access) -> None:
+    with lock:
+        hear(access)
+
+
+def _half_way(error: TilesightError | MemoryError, plan: Plan, launch: Launch) -> TilesightError:
+    """The error of a launch that had begun: it says which tensors may hold part of the results."""
+    stored = ", ".join(stored_tensors(plan.module, launch)) or "the tensors that the kernel stores to"
+    rest = f"the launch stopped half way: {stored} may be partly written"
+    if isinstance(error, MemoryError):
+        step = f"lower ExecutionOptions(memory_cap_bytes=…); {rest}"
+        return ExecutionError(f"{launch.kernel} ran out of memory ({error})", next_step=step)
+    step = f"{error.next_step}; {rest}" if error.next_step else rest
+    return type(error)(error.got, where=error.where, expected=error.expected, next_step=step)
 
 
 def _let_the_heap_keep_memory() -> None:
@@ -88,103 +202,3 @@ def _let_the_heap_keep_memory() -> None:
     A chunk's arrays are then reused; without this, page faults can take longer than the arithmetic.
     """
     np.empty(KEPT_BYTES, np.uint8)
-
-
-def _split_programs(count: int, size: int) -> Iterator[Array]:
-    for first in range(0, count, size):
-        yield np.arange(first, min(first + size, count), dtype=np.int64)
-
-
-def _chunk(
-    plan: Plan, launch: Launch, programs: Array, listeners: Sequence[Listener], options: ExecutionOptions
-) -> Chunk:
-    return Chunk(
-        launch=launch,
-        plan=plan,
-        memories=launch.memories,
-        programs=programs,
-        undefined=options.undefined,
-        hear_before=_overridden(listeners, "before_access"),
-        hear_after=_overridden(listeners, "after_access"),
-        output=options.output,
-        spin_limit=options.spin_limit,
-    )
-
-
-def _overridden(listeners: Sequence[Listener], method: str) -> tuple[HearAccess, ...]:
-    """The bound methods of listeners that do not leave `method` as it is in Listener."""
-    base = getattr(Listener, method)
-    return tuple(getattr(it, method) for it in listeners if getattr(type(it), method, base) is not base)
-
-
-def bind_arguments(kernel: Function, launch: Launch) -> list[Any]:
-    """The values of the kernel's parameters.
-
-    Raises: InputError: more or fewer arguments than parameters, or one of the wrong kind
-    """
-    if len(kernel.arguments) != len(launch.arguments):
-        raise InputError(
-            f"{len(launch.arguments)} arguments for {launch.kernel}",
-            expected=f"{len(kernel.arguments)}: {', '.join(a.name for a in kernel.arguments)}",
-        )
-    roots = {id(memory): index for index, memory in reversed(list(enumerate(launch.memories)))}
-    pairs = zip(kernel.arguments, launch.arguments, strict=True)
-    return [_bind(parameter.type, argument, roots) for parameter, argument in pairs]
-
-
-def _bind(type_: Type, argument: Argument, roots: dict[int, int]) -> Any:
-    value = argument.value
-    if isinstance(type_, DescriptorType) and isinstance(value, Memory):
-        return _bind_descriptor(value, roots[id(value)])
-    if isinstance(type_, PointerType):
-        if isinstance(value, Memory):
-            return Pointer(np.array([value.pointer], np.int64), roots[id(value)])
-        return Pointer(np.array([int(value or 0)], np.int64), UNKNOWN_ROOT)
-    if value is None or isinstance(value, Memory):
-        raise InputError(f"{value!r} for parameter {argument.name}", expected=f"a value of type {type_}")
-    dtype = dtype_of(type_)
-    if dtype.kind == "i":
-        return np.array([int(value) % (1 << 8 * dtype.itemsize)], f"u{dtype.itemsize}").view(dtype)
-    return np.array([value]).astype(dtype)
-
-
-def _bind_descriptor(memory: Memory, root: int) -> Descriptor:
-    """A descriptor made on the host, of the tensor that it is given."""
-    base = Pointer(np.array([memory.pointer], np.int64), root)
-    shape, strides = (tuple(np.array([n], np.int64) for n in sizes) for sizes in (memory.shape, memory.strides))
-    return Descriptor(base, shape, strides)
-
-
-def chunk_size(module: Module, launch: Launch, options: ExecutionOptions) -> int:
-    """How many programs run together: what the options say, otherwise what stays in the cache.
-
-    A kernel that waits in a loop for an atomic runs one program after another, as one program that
-    spins would otherwise hold up the one that it waits for.
-    """
-    if options.chunk_programs is not None:
-        return max(1, options.chunk_programs)
-    if _waits_for_others(module):
-        return 1
-    sizes = [_value_sizes(value.type) for function in module.functions for value in _values_of(function)]
-    widest = max((lanes for lanes, _ in sizes), default=1)
-    live_bytes = sum(bytes_ for _, bytes_ in sizes)
-    wanted = min(CACHED_LANES // widest, options.memory_cap_bytes // max(1, live_bytes), MOST_PROGRAMS)
-    return max(1, min(wanted, launch.programs))
-
-
-def _values_of(function: Function) -> Iterator[Any]:
-    for operation in function.walk():
-        yield from operation.results
-
-
-def _value_sizes(type_: Type) -> tuple[int, int]:
-    shape = block_shape(type_)
-    lanes = int(np.prod(shape)) if shape else 1
-    return lanes, lanes * max(1, item_bits(type_) // 8)
-
-
-def _waits_for_others(module: Module) -> bool:
-    loops = (operation for function in module.functions for operation in function.walk())
-    return any(
-        loop.name == "scf.while" and any(inner.name in rules.scf.WAITING for inner in loop.walk()) for loop in loops
-    )

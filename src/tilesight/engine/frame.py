@@ -13,11 +13,13 @@ from tilesight.engine.launch import Launch, Memory
 from tilesight.engine.listener import Access
 from tilesight.engine.plan import Plan, Step
 from tilesight.engine.values import Array, Mask, choose_programs, spread
+from tilesight.engine.writes import Writes
 from tilesight.errors import ExecutionError
 from tilesight.ir.module import Block, Function, Operation, Region, Value
 from tilesight.ir.types import block_shape
 
 HearAccess = Callable[[Access], None]
+Wait = Callable[[Operation, Sequence[Any]], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,9 @@ class Chunk:
         programs: [P] int64 linear program ids
         undefined: what masked-off lanes without `other` hold: "poison" or a number
         hear_before, hear_after: the listeners' methods that are overridden
-        spin_limit: rounds that a while loop with atomics in it may wait
+        writes: when stores and atomics reach memory
+        wait: called by a loop that waits for other programs after a round of it, with the loop and
+            what it carries; None where programs do not wait for each other
     """
 
     launch: Launch
@@ -39,7 +43,8 @@ class Chunk:
     hear_before: tuple[HearAccess, ...]
     hear_after: tuple[HearAccess, ...]
     output: TextIO | None
-    spin_limit: int
+    writes: Writes
+    wait: Wait | None = None
 
     @property
     def size(self) -> int:

@@ -21,6 +21,7 @@ class Memory:
         shape, strides: the tensor's, in elements
         pointer: byte address the kernel is handed (that of element 0)
         tensor_name: the caller's name for the tensor, where known
+        padding: what lanes outside hold when a descriptor made on the host loads them, 0 or NaN
     """
 
     name: str
@@ -32,6 +33,7 @@ class Memory:
     strides: tuple[int, ...]
     pointer: int
     tensor_name: str = ""
+    padding: float = 0.0
 
     @property
     def elements(self) -> int:
@@ -55,7 +57,8 @@ class Launch:
 
     `arguments` line up with the TTIR function's parameters (constexprs and arguments specialised
     away are in `constexprs` instead). `ttir` is the module's text. `file`, `first_line` and
-    `source` show the kernel as its author wrote it.
+    `source` show the kernel as its author wrote it. `reachable` are tensors that are no arguments
+    but whose addresses the arguments hold.
     """
 
     kernel: str
@@ -67,6 +70,7 @@ class Launch:
     file: str = ""
     first_line: int = 0
     source: str = ""
+    reachable: tuple[Memory, ...] = ()
 
     @property
     def programs(self) -> int:
@@ -74,4 +78,4 @@ class Launch:
 
     @property
     def memories(self) -> tuple[Memory, ...]:
-        return tuple(a.value for a in self.arguments if isinstance(a.value, Memory))
+        return (*(a.value for a in self.arguments if isinstance(a.value, Memory)), *self.reachable)

@@ -49,7 +49,14 @@ class Access:
 
 
 class Listener:
-    """Base class: override what you want to hear; what is not overridden costs nothing."""
+    """Base class: override what you want to hear; what is not overridden costs nothing.
+
+    `hears_in_any_order` says that the listener's result does not depend on the order in which
+    accesses of different programs are heard; only then do chunks run at the same time. One method
+    is called at a time, whatever the number of threads.
+    """
+
+    hears_in_any_order = False
 
     def launch_begins(self, launch: Launch) -> None:
         """Before the first program runs."""

@@ -8,19 +8,24 @@ from typing import TextIO
 
 @dataclass(frozen=True)
 class ExecutionOptions:
-    """How a module is executed; results do not depend on the chunk size.
+    """How a module is executed.
+
+    Results depend on none of the sizes: of programs that do not race with each other they are the
+    same bit for bit at any chunk size and number of threads.
 
     Args:
-        memory_cap_bytes: what a chunk's values may take
-        chunk_programs: programs that run together; None: chosen so that a chunk stays in the cache
+        memory_cap_bytes: what the values of all programs that run at once may take
+        chunk_programs: the most programs that run together; None: what stays in the cache
+        threads: chunks that run at the same time where a kernel allows it; None: one a core, at most 8
         undefined: what masked-off lanes without `other` hold: "poison" (NaN, or a large odd
             integer) or a number
         output: where device prints go; None for standard output
-        spin_limit: rounds after which a while loop with atomics in it is given up
+        spin_limit: rounds after which a loop that waits for other programs, and counts as it does, is given up
     """
 
     memory_cap_bytes: int = 1 << 30
     chunk_programs: int | None = None
+    threads: int | None = None
     undefined: str | float = "poison"
     output: TextIO | None = None
     spin_limit: int = 100_000

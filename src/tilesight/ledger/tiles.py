@@ -43,6 +43,8 @@ class TileListener(Listener):
     executed again in a loop widens its program's span.
     """
 
+    hears_in_any_order = True  # stores are heard in the order of chunks
+
     def __init__(self) -> None:
         self._location: tuple[str, int] | None = None
         self._memory: Memory | None = None

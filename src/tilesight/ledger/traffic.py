@@ -54,6 +54,8 @@ class TrafficListener(Listener):
     stays None.
     """
 
+    hears_in_any_order = True
+
     def __init__(self) -> None:
         self._rows: dict[tuple[AccessKind, int, str], _Row] = {}
 

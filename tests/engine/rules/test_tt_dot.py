@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -42,3 +44,39 @@ def test_scaled(a_kind: str, b_kind: str) -> None:
     right = right * (2.0 ** (b_scale.double() - 127)).repeat_interleave(32, 1)
     rounding = 64 * 2.0**-24 * (left.abs() @ right.abs().T)
     assert ((c.double() - left @ right.T).abs() <= rounding).all()
+
+
+def precise_product(a: torch.Tensor, b: torch.Tensor, precision: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """The engine's product of two f32 matrices and the same in float64."""
+    c = torch.empty(a.shape[0], b.shape[1])
+    sizes: dict[str, Any] = {"M": a.shape[0], "N": b.shape[1], "K": a.shape[1], "BLOCK": 16, "BLOCK_N": 16}
+    run(kernels.matmul, (a.shape[0] // 16, b.shape[1] // 16), a=a, b=b, c=c, PRECISION=precision, **sizes)
+    return c.double(), a.double() @ b.double()
+
+
+# Relative to |a| @ |b|: one rounding of the operands is 2^-11 (tf32) or 2^-9 (bf16); what three and six
+# products leave out is the square of one, and the square of the smallest piece; f32 sums over 64 terms.
+BOUNDS = {"tf32": 2.0**-10, "bf16x3": 2.0**-15, "tf32x3": 2.0**-20, "bf16x6": 2.0**-20, "ieee": 64 * 2.0**-24}
+COARSER_THAN = {"tf32": 2.0**-16, "bf16x3": 2.0**-21}
+
+
+@pytest.mark.parametrize("precision", BOUNDS)
+def test_precision_of_floats(precision: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randn(64, 64, generator=generator), torch.randn(64, 64, generator=generator)
+    found, exact = precise_product(a, b, precision)
+    error = ((found - exact).abs() / (a.double().abs() @ b.double().abs())).max().item()
+    assert error <= BOUNDS[precision]
+    assert error > COARSER_THAN.get(precision, 0.0), "operands that are not rounded would be this near"
+
+
+@pytest.mark.parametrize("precision", ["tf32x3", "bf16x3", "bf16x6"])
+def test_infinity_stays_infinity(precision: str) -> None:
+    found, _ = precise_product(torch.ones(16, 16), torch.full((16, 16), torch.inf), precision)
+    assert torch.equal(found, torch.full((16, 16), torch.inf).double())
+
+
+def test_tf32_keeps_ten_bits() -> None:
+    a, b = torch.eye(16), torch.full((16, 16), 1 + 2.0**-10 + 2.0**-12)
+    found, _ = precise_product(a, b, "tf32")
+    assert torch.equal(found, torch.full((16, 16), 1 + 2.0**-10).double())

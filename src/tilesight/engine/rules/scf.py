@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 import numpy as np
 
+from tilesight.engine.communication import waits_for_others
 from tilesight.engine.frame import Frame
-from tilesight.engine.registry import frame_rule, where_of
+from tilesight.engine.registry import frame_rule
 from tilesight.engine.values import Array, Mask, choose_programs
-from tilesight.errors import ExecutionError
 from tilesight.ir.module import Operation
-
-WAITING = frozenset({"tt.atomic_cas", "tt.atomic_rmw"})
 
 
 @frame_rule("scf.for", takes_lanes=True)
@@ -80,13 +77,13 @@ def _run_branch(frame: Frame, operation: Operation, index: int, active: Mask | N
 def run_while(frame: Frame, operation: Operation, *carried: Any) -> tuple[Any, ...]:
     """Run the condition's region, then the body, until every program's condition is false.
 
-    Raises: ExecutionError: a loop with atomics in it waits longer than `spin_limit` rounds
+    A loop that may wait for another program tells so after each round.
     """
     before, after = operation.regions
-    waits = any(inner.name in WAITING for inner in operation.walk())
+    wait = frame.chunk.wait if waits_for_others(operation) else None
     active, values = frame.active, list(carried)
     results: list[Any] | None = None
-    for _ in range(frame.chunk.spin_limit) if waits else count():
+    while True:
         condition, *passed = frame.run_region(before, values, active)
         if results is None or active is None:
             results = passed
@@ -97,9 +94,5 @@ def run_while(frame: Frame, operation: Operation, *carried: Any) -> tuple[Any, .
             return tuple(results)
         active = active if decision is True else decision
         values = frame.run_region(after, passed, active)
-    raise ExecutionError(
-        f"a while loop with atomics waited {frame.chunk.spin_limit} rounds",
-        where=where_of(operation),
-        expected="a lock or flag that another program has released before",
-        next_step="programs run in the order of their ids here; one that waits for a later one never ends",
-    )
+        if wait is not None:
+            wait(operation, values)

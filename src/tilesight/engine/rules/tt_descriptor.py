@@ -9,9 +9,9 @@ import numpy as np
 
 from tilesight.engine.access import load_lanes, store_lanes
 from tilesight.engine.frame import Frame
-from tilesight.engine.registry import frame_rule, unsupported
+from tilesight.engine.registry import frame_rule
 from tilesight.engine.rules.arith_integer import add_integer
-from tilesight.engine.rules.tt_atomic import UNORDERED, UPDATES, update_lanes
+from tilesight.engine.rules.tt_atomic import combine_lanes
 from tilesight.engine.rules.tt_shape import reshape_block
 from tilesight.engine.values import Array, Descriptor, LaneSum, Mask, Pointer, add_lanes, dtype_of, spread_integers
 from tilesight.ir.module import Operation
@@ -78,15 +78,11 @@ def update_tile(frame: Frame, operation: Operation, *operands: Any) -> None:
     descriptor, value, *indices = operands
     kind = str(operation.attributes["kind"])
     kind = "fadd" if kind == "add" and value.dtype.kind != "i" else kind
-    if kind not in UPDATES:
-        raise unsupported(operation, f"no update for tt.descriptor_reduce {kind}")
     tile = _tile(operation)
     pointer, inside = _locate(operation, descriptor, _lines(indices, tile), tile)
     value = reshape_block(value, block_shape(operation.operand_segments["value"][0].type), tile)
     shape = (frame.chunk.size, *tile)
-    update_lanes(
-        frame, operation, pointer, (value,), inside, UPDATES[kind], UNORDERED.get(kind), _element(operation), shape
-    )
+    combine_lanes(frame, operation, kind, pointer, value, inside, _element(operation), shape)
 
 
 def _tile(operation: Operation) -> tuple[int, ...]:
