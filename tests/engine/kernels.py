@@ -455,3 +455,10 @@ def fail_in_program(x, out, program, BLOCK: tl.constexpr):
     values = tl.load(x + offsets)
     tl.store(out + offsets, values)
     tl.device_assert(tl.program_id(0) != program, "told to fail")
+
+
+@triton.jit
+def clamp(x, symmetric, lopsided, BLOCK: tl.constexpr):
+    values = tl.load(x + tl.arange(0, BLOCK))
+    tl.store(symmetric + tl.arange(0, BLOCK), tl.clamp(values, -2.0, 2.0))
+    tl.store(lopsided + tl.arange(0, BLOCK), tl.clamp(values, -2.0, 3.0))

@@ -74,16 +74,6 @@ def test_matmul(shape: tuple[int, int, int], chunk: int) -> None:
     torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=1e-5, atol=1e-5)
 
 
-def test_tf32_keeps_ten_bits() -> None:
-    """1 + 2⁻¹¹ is a tie of tf32 and goes up; in ieee it stays."""
-    a, b = torch.full((16, 16), 1 + 2.0**-11), torch.eye(16)
-    for precision, expected in (("tf32", 1 + 2.0**-10), ("ieee", 1 + 2.0**-11)):
-        c = torch.zeros(16, 16)
-        blocks: dict[str, Any] = {"BLOCK": 16, "BLOCK_N": 16, "PRECISION": precision}
-        run(kernels.matmul, (1, 1), a=a, b=b, c=c, M=16, N=16, K=16, **blocks)
-        assert c.unique().tolist() == [expected]
-
-
 @pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_transpose(dtype: torch.dtype, chunk: int) -> None:
@@ -174,4 +164,7 @@ def test_failed_assert() -> None:
 
 def test_print_shows_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     run(kernels.print_block, (2,), x=torch.arange(4.0), BLOCK=2)
-    assert capsys.readouterr().out == "pid (0, 0, 0) values: [0. 1.]\npid (1, 0, 0) values: [2. 3.]\n"
+    assert capsys.readouterr().out == (
+        "pid (0, 0, 0) idx (0) values: 0.000000\npid (0, 0, 0) idx (1) values: 1.000000\n"
+        "pid (1, 0, 0) idx (0) values: 2.000000\npid (1, 0, 0) idx (1) values: 3.000000\n"
+    )

@@ -52,6 +52,11 @@ def truncate_to_bfloat16(array: Array) -> Array:
     return np.where(np.isnan(array), kept | np.uint16(0x40), kept).view(BFLOAT16)
 
 
+def truncate_to_tf32(array: Array) -> Array:
+    """f32 with 10 bits of mantissa, the others cut off, as tensor cores read an f32 operand (seen on an H200)."""
+    return (array.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
 def round_to_tf32(array: Array) -> Array:
     """f32 with 10 bits of mantissa, to nearest, ties away from zero (PTX `cvt.rna.tf32.f32`)."""
     bits = array.view(np.uint32)
@@ -115,6 +120,15 @@ def compute(function: Callable[..., Array], *operands: Array) -> Array:
         return function(*operands)
     result = function(*(cast_float(operand, FLOAT32) for operand in operands))
     return cast_float(result, dtype) if result.dtype == FLOAT32 else result
+
+
+def pick(function: Callable[..., Array], *operands: Array) -> Array:
+    """Apply a function that gives one of its operands or its opposite: nothing is rounded, fp8 infinities stay."""
+    dtype = operands[0].dtype
+    if is_native(dtype):
+        return function(*operands)
+    result = function(*(cast_float(operand, FLOAT32) for operand in operands))
+    return narrow_to_bfloat16(result) if dtype == BFLOAT16 else result.astype(dtype)
 
 
 def compute_wide(function: Callable[..., Array], *operands: Array) -> Array:

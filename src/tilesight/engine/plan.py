@@ -49,12 +49,13 @@ class BlockPlan:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Steps of every block, what the combining regions of tt operations capture, and all values read."""
+    """Steps of every block, what the combining regions of tt operations capture, values read and what defines them."""
 
     module: Module
     blocks: dict[Block, BlockPlan]
     captures: dict[Operation, tuple[Value, ...]]
     read_values: frozenset[Value]
+    definitions: dict[Value, Operation]
 
 
 def plan_module(module: Module) -> Plan:
@@ -71,7 +72,8 @@ def plan_module(module: Module) -> Plan:
         combining = [operation for operation in function.walk() if operation.regions and operation.dialect == "tt"]
         captures.update({operation: _captured_values(operation) for operation in combining})
     read = {value for function in module.functions for inner in function.walk() for value in _values_read(inner)}
-    return Plan(module, blocks, captures, frozenset(read))
+    definitions = {v: inner for function in module.functions for inner in function.walk() for v in inner.results}
+    return Plan(module, blocks, captures, frozenset(read), definitions)
 
 
 def _blocks_of(function: Function) -> Iterator[Block]:

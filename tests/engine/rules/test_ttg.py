@@ -26,3 +26,17 @@ def test_loads_after_a_barrier_see_every_lanes_store() -> None:
     x, out = torch.arange(64.0), torch.empty(64)
     trace(kernel[(1,)], x, out, BLOCK=64)
     assert torch.equal(out, x.flip(0))
+
+
+@triton.jit
+def assuming_kernel(out_ptr, n, BLOCK: tl.constexpr):
+    tl.assume(n >= BLOCK)
+    lanes = tl.arange(0, BLOCK)
+    tl.store(out_ptr + lanes, lanes, mask=lanes < n)
+
+
+def test_an_assumption_changes_nothing() -> None:
+    kernel: Any = assuming_kernel
+    out = torch.full((16,), -1, dtype=torch.int32)
+    trace(kernel[(1,)], out, 16, BLOCK=16)
+    assert torch.equal(out, torch.arange(16, dtype=torch.int32))

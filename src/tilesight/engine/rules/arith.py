@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilesight.engine.floats import compute
+from tilesight.engine.floats import compute, pick
 from tilesight.engine.frame import Frame
 from tilesight.engine.registry import frame_rule, rule
 from tilesight.engine.rules import arith_cast, arith_integer
@@ -78,31 +78,31 @@ def remainder_float(lhs: Array, rhs: Array) -> Array:
 
 @rule("arith.negf")
 def negate_float(operand: Array) -> Array:
-    return compute(np.negative, operand)
+    return pick(np.negative, operand)
 
 
 @rule("arith.maxnumf")
 def maximum_number(lhs: Array, rhs: Array) -> Array:
     """The larger; a NaN gives way to a number."""
-    return compute(np.fmax, lhs, rhs)
+    return pick(np.fmax, lhs, rhs)
 
 
 @rule("arith.minnumf")
 def minimum_number(lhs: Array, rhs: Array) -> Array:
     """The smaller; a NaN gives way to a number."""
-    return compute(np.fmin, lhs, rhs)
+    return pick(np.fmin, lhs, rhs)
 
 
 @rule("arith.maximumf")
 def maximum_or_nan(lhs: Array, rhs: Array) -> Array:
     """The larger, −0 below +0; NaN if either is."""
-    return compute(_maximum_signed_zero, lhs, rhs)
+    return pick(_maximum_signed_zero, lhs, rhs)
 
 
 @rule("arith.minimumf")
 def minimum_or_nan(lhs: Array, rhs: Array) -> Array:
     """The smaller, −0 below +0; NaN if either is."""
-    return compute(_minimum_signed_zero, lhs, rhs)
+    return pick(_minimum_signed_zero, lhs, rhs)
 
 
 def _maximum_signed_zero(lhs: Array, rhs: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,24 @@ from tilesight.engine.registry import frame_rule, unsupported
 from tilesight.engine.rules import math as math_rules
 from tilesight.engine.rules.arith_cast import saturate_to_integer
 from tilesight.engine.rules.arith_integer import as_unsigned, multiply_high
+from tilesight.engine.rules.bessel import bessel_first, bessel_second, modified_bessel
+from tilesight.engine.rules.careful import (
+    cosine_of_pi,
+    log_gamma,
+    normal_distribution,
+    remainder_to_nearest,
+    scaled_erfc,
+    sine_of_pi,
+)
+from tilesight.engine.rules.directed import CONVERSIONS, DIRECTED, convert
 from tilesight.engine.rules.special import (
     erf,
     erfc,
     fused_multiply_add,
     gamma_function,
-    log_gamma,
+    inverse_erf,
+    inverse_erfc,
+    inverse_normal,
     reciprocal_sqrt,
     round_half_away,
 )
@@ -58,29 +71,44 @@ def _scale_by_power(x: Array, n: Array) -> Array:
     return np.ldexp(x, n.astype(np.int32))
 
 
-def _norm_of_three(x: Array, y: Array, z: Array) -> Array:
-    wide = [operand.astype(np.float64) for operand in (x, y, z)]
-    return np.sqrt(sum(operand * operand for operand in wide)).astype(x.dtype)
+def _norm(*parts: Array) -> Array:
+    """√(x² + y² + …), computed in f64."""
+    wide = [part.astype(np.float64) for part in parts]
+    return np.sqrt(sum(part * part for part in wide)).astype(parts[0].dtype)
+
+
+def _reciprocal_norm(*parts: Array) -> Array:
+    wide = [part.astype(np.float64) for part in parts]
+    return (1 / np.sqrt(sum(part * part for part in wide))).astype(parts[0].dtype)
 
 
 FLOAT_UNARY: dict[str, Unary] = {
     **math_rules.UNARY,
-    "cospi": _in_float64(lambda x: np.cos(np.pi * np.fmod(x, 2))),
+    "cyl_bessel_i0": _in_float64(partial(modified_bessel, 0)),
+    "cyl_bessel_i1": _in_float64(partial(modified_bessel, 1)),
+    "cospi": _in_float64(cosine_of_pi),
     "erf": erf,
     "erfc": erfc,
-    "erfcx": _in_float64(lambda x: np.exp(x * x) * erfc(x)),
+    "erfcinv": inverse_erfc,
+    "erfcx": _in_float64(scaled_erfc),
+    "erfinv": inverse_erf,
     "exp10": _in_float64(lambda x: np.power(10.0, x)),
     "fabs": np.abs,
-    "lgamma": log_gamma,
+    "j0": _in_float64(partial(bessel_first, 0)),
+    "j1": _in_float64(partial(bessel_first, 1)),
+    "lgamma": _in_float64(log_gamma),
     "logb": _log_of_exponent,
     "nearbyint": np.rint,
-    "normcdf": _in_float64(lambda x: 0.5 * erfc(-x / np.sqrt(2.0))),
+    "normcdf": _in_float64(normal_distribution),
+    "normcdfinv": inverse_normal,
     "rcbrt": _in_float64(lambda x: 1 / np.cbrt(x)),
     "rint": np.rint,
     "round": round_half_away,
     "rsqrt": reciprocal_sqrt,
-    "sinpi": _in_float64(lambda x: np.sin(np.pi * np.fmod(x, 2))),
+    "sinpi": _in_float64(sine_of_pi),
     "tgamma": gamma_function,
+    "y0": _in_float64(partial(bessel_second, 0)),
+    "y1": _in_float64(partial(bessel_second, 1)),
 }
 FLOAT_BINARY: dict[str, Binary] = {
     **math_rules.BINARY,
@@ -93,7 +121,7 @@ FLOAT_BINARY: dict[str, Binary] = {
     "nextafter": np.nextafter,
     "pow": np.power,
     "powi": _integer_power,
-    "remainder": _in_float64_of_two(lambda x, y: x - y * np.rint(x / y)),
+    "remainder": _in_float64_of_two(remainder_to_nearest),
     "rhypot": _in_float64_of_two(lambda x, y: 1 / np.hypot(x, y)),
     "scalbn": _scale_by_power,
 }
@@ -101,7 +129,10 @@ FLOAT_FUNCTIONS: dict[str, AnyFunction] = {
     **FLOAT_UNARY,
     **FLOAT_BINARY,
     "fma": fused_multiply_add,
-    "norm3d": _norm_of_three,
+    "norm3d": _norm,
+    "norm4d": _norm,
+    "rnorm3d": _reciprocal_norm,
+    "rnorm4d": _reciprocal_norm,
 }
 """Each is `__nv_<name>` for f64 and `__nv_<name>f` for f32."""
 
@@ -191,7 +222,7 @@ SYMBOLS: dict[str, AnyFunction] = {
     "__nv_saturatef": _saturate,
     "__nv_fast_cosf": np.cos,
     "__nv_fast_exp10f": FLOAT_FUNCTIONS["exp10"],
-    "__nv_fast_expf": np.exp,
+    "__nv_fast_expf": math_rules.exponential_by_powers_of_two,
     "__nv_fast_fdividef": np.divide,
     "__nv_fast_log10f": np.log10,
     "__nv_fast_log2f": np.log2,
@@ -249,6 +280,10 @@ def call_symbol(symbol: str, operands: tuple[Array, ...], dtype: np.dtype[Any]) 
     """
     if symbol in SYMBOLS:
         return SYMBOLS[symbol](*operands).astype(dtype, copy=False)
+    if symbol in DIRECTED:
+        return DIRECTED[symbol](*operands).astype(dtype, copy=False)
+    if symbol in CONVERSIONS:
+        return convert(symbol, operands[0], dtype)
     if symbol in TO_SIGNED:
         return saturate_to_integer(TO_SIGNED[symbol](operands[0]), dtype)
     if symbol in TO_UNSIGNED:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilesight.engine.floats import compute, compute_wide
+from tilesight.engine.floats import compute, compute_wide, pick
 from tilesight.engine.registry import rule
 from tilesight.engine.rules.special import erf, erfc, fused_multiply_add, logarithm, reciprocal_sqrt, round_half_away
 from tilesight.engine.values import Array
@@ -24,6 +24,8 @@ def through_double(function: Callable[..., Array]) -> Callable[..., Array]:
     return apply
 
 
+LOG2_E = np.float32(1.4426950408889634)
+
 UNARY: dict[str, Callable[[Array], Array]] = {
     "acos": through_double(np.arccos),
     "acosh": through_double(np.arccosh),
@@ -37,7 +39,7 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "cosh": through_double(np.cosh),
     "erf": erf,
     "erfc": erfc,
-    "exp": np.exp,
+    "exp": through_double(np.exp),
     "exp2": through_double(np.exp2),
     "expm1": through_double(np.expm1),
     "floor": np.floor,
@@ -75,9 +77,25 @@ def _register_binary(name: str, function: Callable[[Array, Array], Array]) -> No
 
 
 for _name, _unary in UNARY.items():
-    _register_unary(_name, _unary)
+    if _name != "exp":
+        _register_unary(_name, _unary)
 for _name, _binary in BINARY.items():
     _register_binary(_name, _binary)
+
+
+def exponential_by_powers_of_two(x: Array) -> Array:
+    """2^(x·log₂e) with the product rounded to f32: |x|/2 units in the last place from eˣ, as on the GPU.
+
+    Source: Triton's lowering of math.exp to PTX `ex2.approx.f32` (ElementwiseOpToLLVM.cpp)
+    """
+    return UNARY["exp2"](x * LOG2_E)
+
+
+@rule("math.exp")
+def exponential(operand: Array) -> Array:
+    if operand.dtype == np.float32:
+        return exponential_by_powers_of_two(operand)
+    return compute_wide(UNARY["exp"], operand)
 
 
 @rule("tt.precise_sqrt")
@@ -87,7 +105,7 @@ def square_root(operand: Array) -> Array:
 
 @rule("math.absf")
 def absolute_float(operand: Array) -> Array:
-    return compute(np.abs, operand)
+    return pick(np.abs, operand)
 
 
 @rule("math.absi")

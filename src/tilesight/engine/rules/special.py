@@ -1,12 +1,13 @@
-"""Functions that NumPy lacks: erf and its kin, fused multiply-add, rounding half away, 1/√x."""
+"""Functions that NumPy lacks: erf, its kin and their inverses, fused multiply-add, rounding half away, 1/√x."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from math import copysign, exp, factorial, gamma, pi, sqrt
 from math import erf as exact_erf
 from math import erfc as exact_erfc
-from math import exp, factorial, gamma, lgamma, pi, sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,13 +67,6 @@ def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]
     return apply
 
 
-def _lgamma(x: float) -> float:
-    try:
-        return np.inf if np.isinf(x) or (x <= 0 and x == int(x)) else lgamma(x)
-    except OverflowError:
-        return np.inf
-
-
 def _gamma(x: float) -> float:
     if x == 0:
         return float(np.copysign(np.inf, x))
@@ -84,8 +78,29 @@ def _gamma(x: float) -> float:
         return np.inf
 
 
+def _inverse_normal(p: float) -> float:
+    """The standard normal distribution's quantile; ∓∞ at 0 and 1."""
+    if 0 < p < 1:
+        return NormalDist().inv_cdf(p)
+    return {0.0: -np.inf, 1.0: np.inf}.get(p, np.nan)
+
+
+def _inverse_erf(x: float) -> float:
+    """From the tail that x leaves, or near 0, where that cancels, by the series (DLMF 7.17.2)."""
+    if abs(x) < 1e-3:
+        t = x * sqrt(pi) / 2
+        return t * (1 + t * t * (1 / 3 + t * t * 7 / 30))
+    return copysign(-_inverse_normal((1 - abs(x)) / 2) / sqrt(2), x)
+
+
+def _inverse_erfc(x: float) -> float:
+    return _inverse_erf(1 - x) if 0.5 < x < 1.5 else -_inverse_normal(x / 2) / sqrt(2)
+
+
+inverse_normal = _elementwise(_inverse_normal)
+inverse_erf = _elementwise(_inverse_erf)
+inverse_erfc = _elementwise(_inverse_erfc)
 erfc = _elementwise(exact_erfc)
-log_gamma = _elementwise(_lgamma)
 gamma_function = _elementwise(_gamma)
 
 

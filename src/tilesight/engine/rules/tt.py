@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilesight.engine.floats import compute
+from tilesight.engine.floats import pick
 from tilesight.engine.frame import Frame
 from tilesight.engine.registry import frame_rule, rule
 from tilesight.engine.rules import (
@@ -28,7 +28,7 @@ from tilesight.engine.values import (
     add_lanes,
     spread_integers,
 )
-from tilesight.ir.module import Operation, SymbolRef
+from tilesight.ir.module import DenseElements, Operation, SymbolRef
 from tilesight.ir.types import item_bits
 
 __all__ = [
@@ -85,8 +85,38 @@ def add_pointer(frame: Frame, operation: Operation, pointer: Pointer, offset: Ar
 def clamp_float(frame: Frame, operation: Operation, x: Array, low: Array, high: Array) -> Array:
     """min(max(x, low), high); NaN stays NaN with `propagateNan = all`, otherwise it gives way to a limit."""
     if operation.attributes.get("propagateNan") == "all":
-        return compute(_clamp_or_nan, x, low, high)
-    return compute(_clamp_number, x, low, high)
+        return pick(_clamp_or_nan, x, low, high)
+    result = pick(_clamp_number, x, low, high)
+    return pick(_take_limit, x, high, result) if _is_symmetric(frame, operation) else result
+
+
+def _is_symmetric(frame: Frame, operation: Operation) -> bool:
+    """Whether the limits are -limit and limit, as constants or by a subtraction from 0.
+
+    From compute capability 9.0 on, Triton then emits one `min.xorsign.abs` (ElementwiseOpToLLVM.cpp).
+    """
+    _, low, high = operation.operands
+    definitions = frame.chunk.plan.definitions
+    lower, upper = definitions.get(low), definitions.get(high)
+    if lower is not None and lower.name == "arith.subf" and lower.operands[1] is high:
+        return _constant(definitions.get(lower.operands[0])) == 0
+    limits = _constant(lower), _constant(upper)
+    return None not in limits and limits[0] == -limits[1]  # pyright: ignore[reportOptionalOperand]
+
+
+def _constant(operation: Operation | None) -> float | None:
+    """The number that every lane of a constant holds; None for anything else."""
+    if operation is None or operation.name != "arith.constant":
+        return None
+    value = operation.attributes["value"]
+    if isinstance(value, DenseElements):
+        return float(value.values[0]) if value.is_splat else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _take_limit(x: Array, limit: Array, result: Array) -> Array:
+    """The result, and where x is NaN the limit with the product of the signs."""
+    return np.where(np.isnan(x), np.where(np.signbit(x), -limit, limit), result)
 
 
 def _clamp_or_nan(x: Array, low: Array, high: Array) -> Array:

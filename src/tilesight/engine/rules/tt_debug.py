@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tilesight.engine.registry import frame_rule, where_of
 from tilesight.engine.values import Array, Pointer, spread_integers
 from tilesight.errors import ExecutionError
 from tilesight.ir.module import Operation
+from tilesight.ir.types import PointerType, block_shape, element_type
 
 
 @frame_rule("tt.assert")
@@ -42,22 +44,54 @@ def check_assertion(frame: Frame, operation: Operation, condition: Array, messag
 
 @frame_rule("tt.print")
 def print_values(frame: Frame, operation: Operation, *operands: Any) -> None:
-    """One line for each active program and operand: `pid (x, y, z) prefix: [values]`."""
-    prefix = str(operation.attributes.get("prefix", "")).strip()
-    x, y, _ = frame.chunk.launch.grid
+    """A line for each element of each active program: `pid (x, y, z) idx (i, j) prefix: value`, as a GPU prints it.
+
+    What is no block is printed once a program, where a GPU does so once a thread.
+    """
+    prefix = str(operation.attributes.get("prefix", ""))
     output = frame.chunk.output or sys.stdout
     rows = range(frame.chunk.size) if frame.active is None else np.flatnonzero(frame.active).tolist()
     for row in rows:
-        program = int(frame.chunk.programs[row])
-        place = f"pid ({program % x}, {program // x % y}, {program // (x * y)})"
-        shown = [_show(operand, row, operation) for operand in operands] or [""]
-        for text in shown:
-            output.write(f"{place} {prefix} {text}".rstrip() + "\n")
+        place = f"pid ({', '.join(str(index) for index in _place(frame, row))})"
+        if not operands:
+            output.write(f"{place}{prefix}\n")
+        for number, operand in enumerate(operands):
+            which = f"(operand {number}) " if len(operands) > 1 else ""
+            for index, value in _elements(frame, operation, number, operand, row):
+                output.write(f"{place} idx ({index}){prefix}{which}{value}\n")
 
 
-def _show(operand: Any, row: int, operation: Operation) -> str:
+def _place(frame: Frame, row: int) -> tuple[int, int, int]:
+    """The program's coordinates in the grid."""
+    x, y, _ = frame.chunk.launch.grid
+    program = int(frame.chunk.programs[row])
+    return program % x, program // x % y, program // (x * y)
+
+
+def _elements(frame: Frame, operation: Operation, number: int, operand: Any, row: int) -> Iterator[tuple[str, str]]:
+    """Each element of one program's operand as (indices, value), in text; indices of an axis are equally wide."""
+    type_ = operation.operands[number].type
+    shape = block_shape(type_)
     array = spread_integers(operand.address if isinstance(operand, Pointer) else operand)
-    values = array[min(row, array.shape[0] - 1)]
-    if operation.attributes.get("hex") and values.dtype.kind in "iu":
-        return np.array2string(values, formatter={"int": lambda number: hex(int(number))})
-    return np.array2string(values) if values.ndim else str(values)
+    values = np.broadcast_to(array, (frame.chunk.size, *shape))[row]
+    show = _format(operation, number, values.dtype, isinstance(element_type(type_), PointerType))
+    widths = [len(str(extent - 1)) for extent in shape]
+    for place in np.ndindex(*shape):
+        index = ", ".join(f"{position:{width}}" for position, width in zip(place, widths, strict=True))
+        yield index, show(values[place])
+
+
+def _format(operation: Operation, number: int, dtype: np.dtype[Any], is_pointer: bool) -> Callable[[Any], str]:
+    """How C's printf shows an operand: %f, %i or %u, or hexadecimal in the type's full width."""
+    bits = 8 * dtype.itemsize
+    unsigned = (1 << bits) - 1
+    if is_pointer:
+        return lambda value: f"{int(value) & unsigned:#x}"
+    if dtype.kind not in "bi":
+        return lambda value: f"{float(value):f}"
+    if operation.attributes.get("hex"):
+        return lambda value: f"0x{int(value) & unsigned:0{bits // 4}x}"
+    is_signed = operation.attributes.get("isSigned")
+    if dtype.kind == "b" or (isinstance(is_signed, tuple) and not is_signed[number]):
+        return lambda value: str(int(value) & unsigned)
+    return lambda value: str(int(value))

@@ -13,6 +13,7 @@ from tilesight.engine.floats import (
     is_native,
     narrow_to_bfloat16,
     round_to_tf32,
+    truncate_to_tf32,
     widen_bfloat16,
 )
 from tilesight.engine.frame import Frame
@@ -64,11 +65,12 @@ def _operand(operation: Operation, index: int, array: Array) -> Array:
 
 
 def multiply_tf32(left: Array, right: Array) -> Array:
-    return np.matmul(round_to_tf32(left), round_to_tf32(right))
+    """The product as tensor cores make it: they read the upper 19 bits of each f32 and nobody rounds before."""
+    return np.matmul(truncate_to_tf32(left), truncate_to_tf32(right))
 
 
 def multiply_tf32_three_times(left: Array, right: Array) -> Array:
-    """big·big + small·big + big·small, where x = big + small and big is x as tf32.
+    """big·big + small·big + big·small, where x = big + small and big is x rounded to tf32.
 
     Source: Triton's lowering (F32DotTC.cpp), after https://github.com/NVIDIA/cutlass/discussions/385
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tilesight.engine.frame import Frame
 from tilesight.engine.registry import frame_rule
+from tilesight.engine.values import Array
 from tilesight.ir.module import Operation
 
 
@@ -15,5 +16,10 @@ def _nothing_to_wait_for(frame: Frame, operation: Operation) -> None:
     """The order is already kept."""
 
 
-for _name in ("ttg.barrier", "gpu.barrier", "llvm.intr.assume"):
+for _name in ("ttg.barrier", "gpu.barrier"):
     frame_rule(_name)(_nothing_to_wait_for)
+
+
+@frame_rule("llvm.intr.assume")
+def assume(frame: Frame, operation: Operation, condition: Array) -> None:
+    """A promise to the optimiser, on which nothing here relies."""
