@@ -15,7 +15,6 @@ from tests.kernels import basic
 from tilesight.capture.backend import active_driver
 from tilesight.capture.enable import OutOfBoundsWarning
 from tilesight.capture.launches import EngineSession
-from tilesight.errors import UnsupportedError
 from tilesight.roads.traces import TraceObserver, trace, traced
 
 add_kernel: Any = basic.add_kernel  # a constexpr takes a plain int
@@ -106,15 +105,6 @@ def test_a_pinned_session_outlives_the_script_that_disables_it() -> None:
     observer = TraceObserver()
     assert torch.equal(traced(script, observer), torch.full((4,), 2.0))
     assert len(observer.traces) == 1
-
-
-def test_a_tuple_argument_is_refused_by_name(engine: EngineSession) -> None:
-    @triton.jit
-    def takes_pair(pair, out_ptr):
-        tl.store(out_ptr, pair[0])
-
-    with pytest.raises(UnsupportedError, match="argument pair of type tuple"):
-        takes_pair[(1,)]((3, 4), torch.empty(1))
 
 
 def test_enable_alone_imports_without_a_warning() -> None:

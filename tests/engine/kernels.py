@@ -462,3 +462,12 @@ def clamp(x, symmetric, lopsided, BLOCK: tl.constexpr):
     values = tl.load(x + tl.arange(0, BLOCK))
     tl.store(symmetric + tl.arange(0, BLOCK), tl.clamp(values, -2.0, 2.0))
     tl.store(lopsided + tl.arange(0, BLOCK), tl.clamp(values, -2.0, 3.0))
+
+
+@triton.jit
+def choose_among_pointers(x, y, z, out, BLOCK: tl.constexpr):
+    """A block of pointers into three tensors, chosen twice."""
+    lanes = tl.arange(0, BLOCK)
+    first = tl.where(lanes % 3 == 0, x + lanes, y + lanes)
+    tl.store(out + lanes, tl.load(tl.where(lanes % 3 == 2, z + lanes, first)))
+    tl.store(out + BLOCK + lanes, tl.load(tl.where(lanes % 2 == 0, first, z + lanes)))

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import torch
 
-DIGITS = {torch.float64: 52, torch.float32: 23, torch.float16: 10, torch.bfloat16: 7}
-DIGITS |= {torch.float8_e4m3fn: 3, torch.float8_e5m2: 2}
+DIGITS = {
+    torch.float64: 52,
+    torch.float32: 23,
+    torch.float16: 10,
+    torch.bfloat16: 7,
+    torch.float8_e4m3fn: 3,
+    torch.float8_e5m2: 2,
+}
 
 
 def worst_ulps(engine: torch.Tensor, gpu: torch.Tensor) -> float:

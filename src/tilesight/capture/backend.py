@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,35 @@ from triton.backends.driver import DriverBase
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.runtime.driver import driver as triton_driver
 
+from tilesight.capture.fp8e4b15 import convert_fp8e4b15
+from tilesight.targets import Target
+
 BACKEND_NAME = "tilesight"
 UNLIMITED = 2**31 - 1
+AMD_FP8_DTYPES = ("fp8e4b8", "fp8e5b16")
 
 RunKernel = Callable[[Any, Any, str, tuple[int, int, int], tuple[Any, ...]], None]
+
+
+class LentTarget(GPUTarget):
+    """A CUDA device that scripts see and the engine stands for."""
+
+
+class LentDeviceIndex(int):
+    """0, a device's index, yet another key for each architecture: Triton keeps compiled kernels by it."""
+
+    def __new__(cls, arch: int) -> LentDeviceIndex:
+        index = super().__new__(cls, 0)
+        index.arch = arch
+        return index
+
+    arch: int
+
+    def __hash__(self) -> int:
+        return hash((BACKEND_NAME, self.arch))
+
+    def __eq__(self, other: object) -> bool:
+        return self.arch == other.arch if isinstance(other, LentDeviceIndex) else int(self) == other
 
 
 def _source_hash() -> str:
@@ -33,15 +59,25 @@ def _source_hash() -> str:
 
 
 class EngineBackend(CUDABackend):
-    """Triton's front end and TTIR passes for a CUDA architecture; nothing after TTIR."""
+    """Triton's front end and TTIR passes for a CUDA architecture; what is executed is the TTIR."""
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:
-        return target.backend == BACKEND_NAME
+        return target.backend == BACKEND_NAME or isinstance(target, LentTarget)
 
     def __init__(self, target: GPUTarget) -> None:
         super().__init__(target)
-        self.binary_ext = "ttir"
+        self.binary_ext = BACKEND_NAME
+
+    def parse_options(self, opts: Any) -> Any:
+        """The CUDA options, with AMD's fp8 types too: the engine has both, a lent device what its GPU has."""
+        options = super().parse_options(opts)
+        if isinstance(self.target, LentTarget) or "supported_fp8_dtypes" in opts:
+            return options
+        return replace(options, supported_fp8_dtypes=tuple(sorted({*options.supported_fp8_dtypes, *AMD_FP8_DTYPES})))
+
+    def get_codegen_implementation(self, options: Any) -> Any:
+        return {**super().get_codegen_implementation(options), "convert_custom_types": convert_fp8e4b15}
 
     def get_target_name(self, options: Any) -> str:
         return f"{BACKEND_NAME}:{self.target.arch}"
@@ -49,14 +85,17 @@ class EngineBackend(CUDABackend):
     def add_stages(self, stages: dict[str, Any], options: Any, language: Any = None) -> None:
         capability = int(self._parse_arch(options.arch))
 
-        def to_text(module: Any, metadata: dict[str, Any]) -> str:
-            optimised = CUDABackend.make_ttir(module, metadata, options, capability)
-            text = str(optimised)
+        def to_ttir(module: Any, metadata: dict[str, Any]) -> str:
+            text = str(CUDABackend.make_ttir(module, metadata, options, capability))
             metadata["name"] = _public_function_name(text)
             metadata["shared"] = 0
+            # Triton finds the back end again by it, after a round trip through JSON that keeps no subclass.
+            metadata["target"] = GPUTarget(BACKEND_NAME, self.target.arch, self.target.warp_size)
             return text
 
-        stages["ttir"] = to_text
+        stages["ttir"] = to_ttir
+        # Triton hands out the last stage as bytes; a script that reads `asm["ttir"]` expects text.
+        stages[BACKEND_NAME] = lambda text, metadata: text
 
     def pack_metadata(self, metadata: Any) -> Any:
         return metadata
@@ -79,11 +118,29 @@ class _Utils:
         text = kernel.decode() if isinstance(kernel, bytes) else kernel
         return None, text, 0, 0, UNLIMITED  # no module: Triton would ask whichever driver is active to unload it
 
-    def get_device_properties(self, device: Any) -> dict[str, int]:
-        return {"max_shared_mem": UNLIMITED, "multiprocessor_count": 1, "warpSize": 32}
+    def __init__(self, lent: Target | None) -> None:
+        self._lent = lent
+
+    def get_device_properties(self, device: Any) -> dict[str, int | None]:
+        """The engine's own: none of a GPU's limits; or what the lent device's driver would report."""
+        if self._lent is None:
+            return {"max_shared_mem": UNLIMITED, "multiprocessor_count": 1, "warpSize": 32}
+        return {
+            "max_shared_mem": self._lent.shared_bytes_per_block_optin,
+            "max_num_regs": self._lent.registers_per_sm,
+            "multiprocessor_count": self._lent.sms,
+            "warpSize": self._lent.warp_size,
+            "sm_clock_rate": _khz(self._lent.clock_mhz),
+            "mem_clock_rate": _khz(self._lent.memory_clock_mhz),
+            "mem_bus_width": self._lent.memory_bus_bits,
+        }
 
     def unload_module(self, module: Any) -> None:
         return None
+
+
+def _khz(clock_mhz: int | None) -> int | None:
+    return None if clock_mhz is None else clock_mhz * 1000
 
 
 class EngineDriver(DriverBase):
@@ -93,14 +150,18 @@ class EngineDriver(DriverBase):
         run_kernel: called with (source, metadata, TTIR text, grid, every bound argument)
         arch: compute capability the front end specialises for, such as 90
         session: whoever installed the driver, for those who find it active
+        lent: the GPU that scripts are to see as `cuda:0`; None shows them a CPU
     """
 
-    def __init__(self, run_kernel: RunKernel, arch: int = 90, session: object = None) -> None:
+    def __init__(
+        self, run_kernel: RunKernel, arch: int = 90, session: object = None, lent: Target | None = None
+    ) -> None:
         super().__init__()
         self.session = session
         self._run_kernel = run_kernel
         self._arch = arch
-        self.utils = _Utils()
+        self._lent = lent
+        self.utils = _Utils(lent)
 
     @classmethod
     def is_active(cls) -> bool:
@@ -110,11 +171,13 @@ class EngineDriver(DriverBase):
         return ty
 
     def get_current_target(self) -> GPUTarget:
+        if self._lent is not None:
+            return LentTarget("cuda", self._arch, self._lent.warp_size)
         return GPUTarget(BACKEND_NAME, self._arch, 32)
 
-    def get_current_device(self) -> str:
+    def get_current_device(self) -> str | int:
         """The key under which Triton caches compiled kernels: one for each architecture."""
-        return f"{BACKEND_NAME}-{self._arch}"
+        return f"{BACKEND_NAME}-{self._arch}" if self._lent is None else LentDeviceIndex(self._arch)
 
     def set_current_device(self, device: Any) -> None:
         return None
@@ -125,12 +188,12 @@ class EngineDriver(DriverBase):
     def get_active_torch_device(self) -> Any:
         import torch
 
-        return torch.device("cpu")
+        return torch.device("cpu") if self._lent is None else torch.device("cuda", 0)
 
     def get_device_interface(self) -> Any:
         import torch
 
-        return torch.cpu
+        return torch.cpu if self._lent is None else torch.cuda
 
     def get_benchmarker(self) -> Callable[..., Sequence[float]]:
         return _first_config_wins
@@ -153,7 +216,7 @@ class EngineDriver(DriverBase):
             # Triton keeps this launcher with the compiled kernel: it must serve whoever is installed by then.
             driver = active_driver()
             run_kernel = driver._run_kernel if isinstance(driver, EngineDriver) else self._run_kernel
-            run_kernel(source, metadata, function, (int(grid_x), int(grid_y), int(grid_z)), arguments)
+            run_kernel(source, metadata, function, (grid_x, grid_y, grid_z), arguments)
             if exit_hook is not None:
                 exit_hook(launch_metadata)
 
@@ -165,8 +228,19 @@ def _first_config_wins(kernel_call: Any, *, quantiles: Sequence[float] | None = 
     return [1.0] * (len(quantiles) if quantiles else 1)
 
 
+class _GpuOnlyBackend(CUDABackend):
+    """Triton's CUDA back end, which leaves a lent device to the engine's."""
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return not isinstance(target, LentTarget) and CUDABackend.supports_target(target)
+
+
 def register_backend() -> None:
     """Make Triton know the engine's back end; it stays inactive until a driver is installed."""
+    for name, backend in backends.items():
+        if backend.compiler is CUDABackend:
+            backends[name] = Backend(compiler=_GpuOnlyBackend, driver=backend.driver)
     backends.setdefault(BACKEND_NAME, Backend(compiler=EngineBackend, driver=EngineDriver))
 
 

@@ -6,19 +6,26 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from operator import index
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from tilesight.capture.arguments import split_arguments
+from tilesight.capture.autotune import first_config_is_taken
 from tilesight.capture.backend import EngineDriver, active_driver, install_driver, register_backend
-from tilesight.capture.tensors import memory_of
+from tilesight.capture.reachable import reachable_memories
 from tilesight.engine import Execution, ExecutionOptions, execute
-from tilesight.engine.launch import Argument, ArgumentValue, Launch
+from tilesight.engine.launch import Launch
 from tilesight.engine.listener import Listener
-from tilesight.errors import UnsupportedError
-from tilesight.ir import Module, parse_module
+from tilesight.errors import InputError, TilesightError
+from tilesight.ir import Module, parse_module, verify
+
+if TYPE_CHECKING:
+    from tilesight.capture.lent.lend import LentCuda
 
 OWN_PACKAGES = (str(Path(__file__).parents[1]), str(Path(str(sys.modules["triton"].__file__)).parent))
 
@@ -42,13 +49,22 @@ class EngineSession:
         arch: compute capability the front end specialises for
         options: the engine's options
         is_pinned: a script's own `tilesight.disable()` leaves this session installed
+        lent: the `cuda:0` that scripts see; None shows them a CPU
     """
 
-    def __init__(self, arch: int = 90, options: ExecutionOptions | None = None, *, is_pinned: bool = False) -> None:
+    def __init__(
+        self,
+        arch: int = 90,
+        options: ExecutionOptions | None = None,
+        *,
+        is_pinned: bool = False,
+        lent: LentCuda | None = None,
+    ) -> None:
         self.options = options or ExecutionOptions()
         self.observers: list[LaunchObserver] = []
         self.is_pinned = is_pinned
-        self._driver = EngineDriver(self._run_kernel, arch, self)
+        self.lent = lent
+        self._driver = EngineDriver(self._run_kernel, arch, self, lent.target if lent else None)
         self._previous: Any = None
         self._modules: dict[str, Module] = {}
         self.is_installed = False
@@ -60,6 +76,7 @@ class EngineSession:
         register_backend()
         self._previous = active_driver()
         install_driver(self._driver)
+        self._redirections.enter_context(first_config_is_taken())
         self.is_installed = True
 
     def uninstall(self) -> None:
@@ -83,15 +100,39 @@ class EngineSession:
         self.uninstall()
 
     def module(self, ttir: str) -> Module:
-        """The parsed module of a TTIR text, parsed once."""
+        """The module of a TTIR text, parsed and verified once.
+
+        Raises: ParseError, VerifyError: for a text that is not TTIR as we know it
+        """
         if ttir not in self._modules:
-            self._modules[ttir] = parse_module(ttir)
+            module = parse_module(ttir)
+            verify(module)
+            self._modules[ttir] = module
         return self._modules[ttir]
 
     def _run_kernel(
         self, source: Any, metadata: Any, ttir: str, grid: tuple[int, int, int], arguments: tuple[Any, ...]
     ) -> None:
-        launch = build_launch(source, metadata, ttir, grid, arguments, names=_names_of_tensors())
+        frame = _launching_frame()
+        try:
+            self._execute(source, metadata, ttir, _whole(grid), arguments, _names_of_tensors(frame))
+        except TilesightError as error:
+            if error.where or frame is None:
+                raise
+            where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            raise type(error)(error.got, where=where, expected=error.expected, next_step=error.next_step) from error
+
+    def _execute(
+        self,
+        source: Any,
+        metadata: Any,
+        ttir: str,
+        grid: tuple[int, int, int],
+        arguments: tuple[Any, ...],
+        names: dict[int, str],
+    ) -> None:
+        launch = build_launch(source, metadata, ttir, grid, arguments, names)
+        launch = replace(launch, reachable=reachable_memories(self.module(ttir), launch.arguments, names))
         heard = [(observer, tuple(observer.launch_begins(launch))) for observer in self.observers]
         listeners = [listener for _, mine in heard for listener in mine]
         execution = execute(self.module(ttir), launch, listeners, self.options)
@@ -103,6 +144,12 @@ def installed_session() -> EngineSession | None:
     """The session that Triton launches through at present; None when there is none."""
     session = getattr(active_driver(), "session", None)
     return session if isinstance(session, EngineSession) else None
+
+
+def lent_again() -> contextlib.AbstractContextManager[None]:
+    """Lend the session's device also where torch's compiler has suspended it: for the code that it made."""
+    session = installed_session()
+    return contextlib.nullcontext() if session is None or session.lent is None else session.lent.resumed()
 
 
 def build_launch(
@@ -121,18 +168,12 @@ def build_launch(
         arguments: every argument the kernel was called with, constexprs included
         names: the caller's variable names by id() of the tensor
     """
-    kept: list[Argument] = []
-    constexprs: dict[str, object] = {}
-    for (name, kind), value in zip(source.signature.items(), arguments, strict=True):
-        if kind == "constexpr":
-            constexprs[name] = value
-        else:
-            kept.append(Argument(name, _argument_value(name, kind, value, names or {})))
+    kept, constexprs = split_arguments(source.signature, arguments, names or {}, metadata.target.arch)
     file, first_line, text = _source_of(source.fn)
     return Launch(
         kernel=metadata.name,
         ttir=ttir,
-        arguments=tuple(kept),
+        arguments=kept,
         grid=grid,
         constexprs=constexprs,
         options={"num_warps": metadata.num_warps, "num_stages": metadata.num_stages},
@@ -142,29 +183,36 @@ def build_launch(
     )
 
 
-def _argument_value(name: str, kind: Any, value: Any, names: dict[int, str]) -> ArgumentValue:
-    if isinstance(value, bool | int | float):
-        return value
-    if hasattr(value, "data_ptr"):
-        return memory_of(name, value, names.get(id(value), name.removesuffix("_ptr")))
-    raise UnsupportedError(
-        f"argument {name} of type {type(value).__name__} ({kind})",
-        expected="a tensor, an int, a float or a bool",
-        next_step="tuples and host-side tensor descriptors have no rule in the engine yet",
-    )
-
-
 def _source_of(function: Any) -> tuple[str, int, str]:
     plain = getattr(function, "fn", function)
     lines, first_line = inspect.getsourcelines(plain)
     return inspect.getsourcefile(plain) or "", first_line, "".join(lines)
 
 
-def _names_of_tensors() -> dict[int, str]:
-    """The caller's variable names for its tensors, by id(): read from the frame that launched."""
+def _whole(grid: Sequence[Any]) -> tuple[int, int, int]:
+    """The grid's extents as ints.
+
+    Raises: InputError: for one that is no whole number, as Triton's own launcher refuses it
+    """
+    try:
+        x, y, z = (index(extent) for extent in grid)
+    except TypeError as error:
+        raise InputError(
+            f"a grid of {tuple(grid)}", expected="whole numbers", next_step="use triton.cdiv or //"
+        ) from error
+    return x, y, z
+
+
+def _launching_frame() -> FrameType | None:
+    """The frame that launched: the innermost one outside Tilesight and Triton."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OWN_PACKAGES):
         frame = frame.f_back
+    return frame
+
+
+def _names_of_tensors(frame: FrameType | None) -> dict[int, str]:
+    """The caller's variable names for its tensors, by id()."""
     if frame is None:
         return {}
     scope = {**frame.f_globals, **frame.f_locals}

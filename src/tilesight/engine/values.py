@@ -235,7 +235,7 @@ def _choose_array(condition: Mask, chosen: Array, other: Array) -> Array:
 
 def _choose_pointer(condition: Mask, chosen: Pointer, other: Pointer) -> Pointer:
     address = choose(condition, chosen.address, other.address)
-    if isinstance(chosen.root, int) and chosen.root == other.root:
+    if isinstance(chosen.root, int) and isinstance(other.root, int) and chosen.root == other.root:
         return Pointer(address, chosen.root)
     return Pointer(address, choose(condition, root_array(chosen), root_array(other)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ import torch
 
 from tilesight.capture.case import Case
 from tilesight.capture.inductor.on_engine import capture
+from tilesight.capture.launches import EngineSession
+from tilesight.capture.lent.lend import lend_missing_gpu
 from tilesight.capture.numerics import Verdict, judge, reference_outputs
 from tilesight.capture.subject import describe, load_file, look_up, parse_spec
 from tilesight.errors import InputError, TilesightError, UnsupportedError
@@ -40,11 +43,14 @@ def compare_spec(spec: str, *, on: str | None, target: str) -> Comparison:
             "--on gpu", expected="--on target", next_step="timing on a GPU comes with a later release"
         )
     parsed = parse_spec(spec)
-    case = look_up(load_file(parsed.path), parsed)
-    if not isinstance(case, Case):
-        kind = type(case).__name__
-        raise InputError(f"{parsed.name} is a {kind}", where=str(parsed.path), expected="a tilesight.Case")
-    return compare(replace(case, name=case.name or f"{Path(spec).stem}:{parsed.name}"), target=target)
+    chosen = find_target(target)
+    lent = lend_missing_gpu(chosen)
+    with EngineSession(int(chosen.arch), is_pinned=True, lent=lent), lent or contextlib.nullcontext():
+        case = look_up(load_file(parsed.path), parsed)
+        if not isinstance(case, Case):
+            kind = type(case).__name__
+            raise InputError(f"{parsed.name} is a {kind}", where=str(parsed.path), expected="a tilesight.Case")
+        return compare(replace(case, name=case.name or f"{Path(spec).stem}:{parsed.name}"), target=target)
 
 
 def compare(case: Case, *, target: str = "h200") -> Comparison:

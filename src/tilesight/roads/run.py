@@ -10,9 +10,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tilesight.capture.inductor.on_engine import CompiledOnEngine, compiled_on_engine
+from tilesight.capture.launch_errors import explain_failure
 from tilesight.capture.launches import EngineSession
-from tilesight.capture.subject import describe, line_of, parse_spec
-from tilesight.errors import InputError, TilesightError
+from tilesight.capture.lent.lend import lend_missing_gpu
+from tilesight.capture.subject import parse_spec
+from tilesight.errors import TilesightError
 from tilesight.roads.describe import describe_graph
 from tilesight.roads.model import ScriptRun
 from tilesight.roads.traces import TraceObserver
@@ -31,9 +33,10 @@ def run_script(script: str, args: Sequence[str], *, target: str, check: bool) ->
     path = parse_spec(script).path
     chosen = find_target(target)
     observer = TraceObserver()
-    session = EngineSession(int(chosen.arch), is_pinned=True)
+    lent = lend_missing_gpu(chosen)
+    session = EngineSession(int(chosen.arch), is_pinned=True, lent=lent)
     session.observers.append(observer)
-    with session, compiled_on_engine(chosen) as compiled:
+    with session, compiled_on_engine(chosen) as compiled, lent or contextlib.nullcontext():
         exit_code = _execute(path, args)
     regions = tuple(
         describe_graph(graph, subject=f"{path.name}:{_name(each)}", inputs=(), target=chosen)
@@ -58,7 +61,7 @@ def _execute(path: Path, args: Sequence[str]) -> int:
         except TilesightError:
             raise
         except Exception as error:
-            raise InputError(describe(error), where=line_of(error, path), next_step="mend the script") from error
+            raise explain_failure(error, path) from error
     return 0
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
-from tilesight.capture.subject import describe, load_file, look_up, parse_spec
+from tilesight.capture.launch_errors import explain_failure
+from tilesight.capture.launches import EngineSession
+from tilesight.capture.lent.lend import lend_missing_gpu
+from tilesight.capture.subject import load_file, look_up, parse_spec
 from tilesight.errors import InputError, TilesightError
 from tilesight.roads.model import Trace
 from tilesight.roads.run import run_script
@@ -34,13 +38,18 @@ def trace_spec(spec: str, args: Sequence[str], *, target: str) -> list[Trace]:
 
 def _trace_launch(spec: str, target: str) -> list[Trace]:
     parsed = parse_spec(spec)
-    launch = look_up(load_file(parsed.path), parsed)
-    if not callable(launch):
-        kind = type(launch).__name__
-        raise InputError(f"{parsed.name} is a {kind}", where=str(parsed.path), expected="a function without arguments")
-    try:
-        return trace(launch, target=target)
-    except TilesightError:
-        raise
-    except Exception as error:
-        raise InputError(f"{parsed.name}() raised {describe(error)}", where=str(parsed.path)) from error
+    chosen = find_target(target)
+    lent = lend_missing_gpu(chosen)
+    with EngineSession(int(chosen.arch), is_pinned=True, lent=lent), lent or contextlib.nullcontext():
+        launch = look_up(load_file(parsed.path), parsed)
+        if not callable(launch):
+            kind = type(launch).__name__
+            raise InputError(
+                f"{parsed.name} is a {kind}", where=str(parsed.path), expected="a function without arguments"
+            )
+        try:
+            return trace(launch, target=target)
+        except TilesightError:
+            raise
+        except Exception as error:
+            raise explain_failure(error, parsed.path) from error

@@ -65,7 +65,8 @@ def traced(
     Inside `tilesight run` or `trace` the command hears them too.
     """
     outer = installed_session()
-    session = EngineSession(int(find_target(target).arch), is_pinned=True)
+    lent = outer.lent if outer is not None else None
+    session = EngineSession(int(find_target(target).arch), is_pinned=True, lent=lent)
     session.observers += [observer, *(outer.observers if outer is not None and outer.is_pinned else [])]
     with session:
         return function(*arguments, **options)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from .. import kernels
+from ..launching import run
 from .elementwise import BFLOAT16, Array, apply, float_edges, pairs
 
 DTYPES: list[Any] = [np.dtype("float32"), np.dtype("float64"), np.dtype("float16"), BFLOAT16]
@@ -120,3 +122,13 @@ def test_clamp(mode: str, limits: tuple[float, float]) -> None:
     low, high = np.full(4, -1, "float32"), np.full(4, 1, "float32")
     got = apply(f"tt.clampf %0, %1, %2, propagateNan = {mode} : R", x, low, high)
     np.testing.assert_array_equal(got, np.array([limits[0], 1, -1, 0.25], "float32"))
+
+
+def test_pointers_are_chosen_among_several_tensors() -> None:
+    x, y, z = torch.arange(8.0), torch.arange(8.0) + 10, torch.arange(8.0) + 20
+    out = torch.zeros(16)
+    run(kernels.choose_among_pointers, (1,), x=x, y=y, z=z, out=out, BLOCK=8)
+    lanes = torch.arange(8)
+    first = torch.where(lanes % 3 == 0, x, y)
+    assert torch.equal(out[:8], torch.where(lanes % 3 == 2, z, first))
+    assert torch.equal(out[8:], torch.where(lanes % 2 == 0, first, z))

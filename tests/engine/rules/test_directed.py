@@ -49,7 +49,8 @@ def neighbours_hold(result: float, exact: Fraction, mode: str, dtype: np.dtype[A
         return neighbours_hold(-result, -exact, "rd", dtype)
     if math.isinf(result):
         return result < 0 and exact < -largest
-    above = float(np.nextafter(dtype.type(result), dtype.type(np.inf)))
+    with np.errstate(over="ignore"):
+        above = float(np.nextafter(dtype.type(result), dtype.type(np.inf)))
     return Fraction(result) <= exact and (math.isinf(above) or exact < Fraction(above))
 
 
@@ -91,9 +92,9 @@ def test_reciprocal_and_root(kind: str, dtype: np.dtype[Any], mode: str) -> None
     with np.errstate(all="ignore"):
         reciprocals = call_symbol(f"__nv_{kind}rcp_{mode}", (np.array(some, dtype),), dtype).tolist()
         roots = call_symbol(f"__nv_{kind}sqrt_{mode}", (np.array(some, dtype),), dtype)
+        above = np.nextafter(roots, dtype.type(np.inf)).tolist()
+        below = np.nextafter(roots, dtype.type(0)).tolist()
     assert all(neighbours_hold(got, 1 / Fraction(x), mode, dtype) for x, got in zip(some, reciprocals, strict=True))
-    above = np.nextafter(roots, dtype.type(np.inf)).tolist()
-    below = np.nextafter(roots, dtype.type(0)).tolist()
     for x, got, over, under in zip(some, roots.tolist(), above, below, strict=True):
         if mode == "ru":
             assert Fraction(under) ** 2 < Fraction(x) <= Fraction(got) ** 2
@@ -155,3 +156,15 @@ def test_unsigned_integers(mode: str, expected: float) -> None:
 def test_infinities_convert_to_themselves() -> None:
     got = call_symbol("__nv_double2float_rz", (np.array([math.inf, -math.inf, math.nan]),), F32)
     assert np.array_equal(got, np.array([math.inf, -math.inf, math.nan], np.float32), equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["f", "d"])
+@pytest.mark.parametrize("name", ["add", "div", "mul", "sub"])
+def test_operands_that_vary_along_different_axes(name: str, kind: str) -> None:
+    """One number a program against a block, as kernels with scalar arguments have it."""
+    dtype = F32 if kind == "f" else F64
+    block, scalar = np.linspace(-3, 3, 24, dtype=dtype).reshape(4, 6), np.array([[0.1], [7], [-0.3], [3]], dtype)
+    for mode in MODES:
+        symbol = f"__nv_{kind}{name}_{mode}"
+        whole = call_symbol(symbol, (block, np.broadcast_to(scalar, block.shape)), dtype)
+        assert np.array_equal(call_symbol(symbol, (block, scalar), dtype), whole)

@@ -113,3 +113,42 @@ def test_integers() -> None:
 def test_unknown_symbol_says_where_it_belongs() -> None:
     with pytest.raises(UnsupportedError, match=r"no function for __nv_nonsense in engine/rules/libdevice\.py"):
         apply(extern("__nv_nonsense", "T0"), np.ones(2, np.float32))
+
+
+@pytest.mark.parametrize("suffix", ["f", ""])
+def test_remainder_is_exact_however_large_the_quotient(suffix: str) -> None:
+    dtype = np.dtype("float32" if suffix else "float64")
+    generator = np.random.default_rng(6)
+    x = (generator.normal(size=600) * 10.0 ** generator.integers(-8, 30, 600)).astype(dtype)
+    y = (generator.normal(size=600) * 10.0 ** generator.integers(-8, 8, 600)).astype(dtype)
+    x[:8], y[:8] = [1, 3, 5, -1, -3, 7, 2.5, 0], [2, 2, 2, 2, 2, -2, 1, 3]
+    largest = float(np.finfo(dtype).max)
+    x[8:12], y[8:12] = [largest, largest, 1, -largest / 2], [largest * 0.75, largest, np.inf, largest]
+    got = apply(extern(f"__nv_remainder{suffix}", "T0", "T1"), x, y, result=dtype.name)
+    assert got.tolist() == [math.remainder(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+
+
+def test_remainder_of_special_values() -> None:
+    x, y = np.array([np.inf, 1, np.nan, 1], "float32"), np.array([1, 0, 1, np.nan], "float32")
+    assert np.isnan(apply(extern("__nv_remainderf", "T0", "T1"), x, y, result="float32")).all()
+
+
+def test_exponents_of_special_values() -> None:
+    x = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, 0.75, 1e-45, 3e38], "float32")
+    low, high = -(1 << 31), (1 << 31) - 1
+    assert apply(extern("__nv_ilogbf", "T0"), x, result="int32").tolist() == [
+        low, low, high, high, low, 0, -1, -149, 127,
+    ]  # fmt: skip
+
+
+def test_positive_difference_of_infinities() -> None:
+    x, y = np.array([np.inf, -np.inf, np.inf, 1, 2], "float32"), np.array([np.inf, -np.inf, 1, 2, 1], "float32")
+    assert apply(extern("__nv_fdimf", "T0", "T1"), x, y, result="float32").tolist() == [0, 0, np.inf, 0, 1]
+
+
+def test_norms_do_not_overflow_on_the_way() -> None:
+    x = np.array([3e200, 3.0, 0.0], "float64")
+    got = apply(extern("__nv_norm3d", "T0", "T1", "T2"), x, x, x, result="float64")
+    np.testing.assert_allclose(got, x * math.sqrt(3), rtol=1e-15)
+    halves = apply(extern("__nv_rnorm4d", "T0", "T1", "T2", "T3"), x, x, x, x, result="float64")
+    np.testing.assert_allclose(halves, [1 / 6e200, 1 / 6, np.inf], rtol=1e-15)

@@ -40,7 +40,11 @@ def _locals(function: Callable[..., Any], inputs: Sequence[Any]) -> dict[str, An
         names = inspect.signature(type(function).forward).bind(function, *inputs)
         # torch's own containers are traced through a wrapper that calls them `fn(*args)`
         return {**names.arguments, "fn": function, "args": tuple(inputs)}
-    bound = inspect.signature(function).bind(*inputs)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a builtin such as torch.relu has none: Dynamo calls it from a function of *args
+        return {"args": tuple(inputs)}
+    bound = signature.bind(*inputs)
     bound.apply_defaults()
     closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
     return {**closure, **bound.arguments}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from tilesight.capture.inductor.kernels import LoadedKernel, load_kernel
+from tilesight.capture.launches import installed_session
 from tilesight.errors import CaptureError, TilesightError
 
 _CUDA_ONLY_IMPORTS = {"AsyncCompile", "_cuda_getCurrentRawStream"}
@@ -26,6 +27,23 @@ class _Loader:
         return None
 
 
+class _ExternKernels:
+    """Inductor's extern kernels; those that only a GPU has are made of what the CPU has."""
+
+    def __init__(self, kernels: Any) -> None:
+        self._kernels = kernels
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernels, name)
+
+    def mm_dtype(self, lhs: Any, rhs: Any, *, out_dtype: torch.dtype, out: Any) -> Any:
+        """lhs · rhs of narrow operands with a wide result: 16-bit products are exact in f32."""
+        return torch.mm(lhs.to(out_dtype), rhs.to(out_dtype), out=out)
+
+    def bmm_dtype(self, lhs: Any, rhs: Any, *, out_dtype: torch.dtype, out: Any) -> Any:
+        return torch.bmm(lhs.to(out_dtype), rhs.to(out_dtype), out=out)
+
+
 class _ForCpu(ast.NodeTransformer):
     """Rewrites what only a CUDA build has: device guards, the raw stream, `cuda` devices."""
 
@@ -35,6 +53,17 @@ class _ForCpu(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
         names = {target.id for target in node.targets if isinstance(target, ast.Name)}
         return None if names & _REPLACED_NAMES else self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        """An extern call's result may lie otherwise on the CPU: laid out anew where its strides are asserted."""
+        match node.value:
+            case ast.Call(func=ast.Name(id="assert_size_stride"), args=[ast.Name(id=name), _, _, *operator]) if (
+                operator
+            ):
+                call = ast.Call(ast.Name("_laid_out", ast.Load()), node.value.args, [])
+                return ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], call), node)
+            case _:
+                return self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         match ast.unparse(node):
@@ -66,17 +95,31 @@ def executable(code: str) -> dict[str, Any]:
         "async_compile": _Loader(),
         "get_raw_stream": lambda device: 0,
         "empty_strided_cuda": _undefined_memory,
+        "_laid_out": _laid_out,
         "_device_guard": lambda device: contextlib.nullcontext(),
         "_set_device": lambda device: None,
     }
     exec(compile(tree, "<generated wrapper>", "exec"), scope)
+    if "extern_kernels" in scope:
+        scope["extern_kernels"] = _ExternKernels(scope["extern_kernels"])
     return scope
+
+
+def _laid_out(tensor: torch.Tensor, shape: Sequence[int], strides: Sequence[int], operator: str) -> torch.Tensor:
+    """An extern call's result with the strides that the GPU's own would have."""
+    if tuple(tensor.shape) != tuple(shape):
+        raise CaptureError(f"{operator} gives {tuple(tensor.shape)} on the CPU", expected=f"{tuple(shape)}")
+    if all(have == want or size < 2 for have, want, size in zip(tensor.stride(), strides, shape, strict=True)):
+        return tensor
+    return torch.empty_strided(tuple(shape), tuple(strides), dtype=tensor.dtype).copy_(tensor)
 
 
 def _undefined_memory(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """A new tensor that promises nothing: NaN, or a large odd number, in every element."""
-    tensor = torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype)
-    if dtype.is_floating_point:
+    session = installed_session()
+    device = "cpu" if session is None or session.lent is None else "cuda"
+    tensor = torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype, device=device)
+    if dtype.is_floating_point or dtype.is_complex:
         return tensor.fill_(float("nan"))
     return tensor.fill_(True if dtype == torch.bool else torch.iinfo(dtype).max - 2)
 
@@ -89,13 +132,28 @@ def run_wrapper(code: str, inputs: Sequence[Any]) -> list[Any]:
         inputs: the graph's inputs in the order of its placeholders
     Raises:  CaptureError: when the wrapper needs what only a GPU has, with what it was
     """
+    return load_wrapper(code)(list(inputs))
+
+
+def load_wrapper(code: str, constants: Mapping[str, Any] | None = None) -> Callable[[list[Any]], list[Any]]:
+    """The wrapper's `call`, which takes the graph's inputs in a list and empties the list.
+
+    Args:
+        code: Inductor's output code
+        constants: values of the module's attributes that the code leaves to be filled in
+    """
     scope = executable(code)
-    try:
-        return list(scope["call"](list(inputs)))
-    except TilesightError:
-        raise
-    except (NotImplementedError, AttributeError, ImportError) as error:
-        raise CaptureError(
-            f"the generated wrapper needs what a CPU lacks: {type(error).__name__}: {str(error).splitlines()[0]}",
-            next_step="run it on a GPU with --on gpu",
-        ) from error
+    scope.update(constants or {})
+
+    def call(inputs: list[Any]) -> list[Any]:
+        try:
+            return list(scope["call"](inputs))
+        except TilesightError:
+            raise
+        except (NotImplementedError, AttributeError, ImportError) as error:
+            raise CaptureError(
+                f"the generated wrapper needs what a CPU lacks: {type(error).__name__}: {str(error).splitlines()[0]}",
+                next_step="run it on a GPU with --on gpu",
+            ) from error
+
+    return call

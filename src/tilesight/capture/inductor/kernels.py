@@ -31,6 +31,7 @@ class LoadedKernel:
         parameters: its parameter names in order
         configs: block sizes, num_warps and num_stages of each config, the one to use first
         metadata: Inductor's `inductor_meta`
+        constants: values of parameters that the wrapper does not pass: a user's own kernel's constexprs
     """
 
     name: str
@@ -38,21 +39,31 @@ class LoadedKernel:
     parameters: tuple[str, ...]
     configs: tuple[dict[str, object], ...]
     metadata: dict[str, Any]
+    constants: dict[str, Any]
 
     def grid(self, arguments: Sequence[Any]) -> tuple[int, ...]:
         """The grid of a launch with the first config; sizes are read from the arguments."""
         heuristics: Any = import_module("torch._inductor.runtime.triton_heuristics")
         config = {k: v for k, v in self.configs[0].items() if k not in ("num_warps", "num_stages")}
-        numels = dict(zip(self.parameters, arguments, strict=False))
+        numels = self.passed(arguments)
         sizes = {k: v for k, v in numels.items() if isinstance(v, int)}
         grid = heuristics.GridExpr.from_meta(self.metadata, config, mode="python")
         return tuple(int(extent) for extent in grid.eval_slow({**sizes, **config}))
+
+    def passed(self, arguments: Sequence[Any]) -> dict[str, Any]:
+        """The wrapper's arguments by name; the grid of a user's own kernel stands behind its parameters."""
+        grid = tuple(self.metadata.get("extra_launcher_args", ()))
+        names = [name for name in self.parameters if name not in self.configs[0]]
+        if len(arguments) < len(names) + len(grid):
+            names = [name for name in names if name not in self.constants]
+        return dict(zip((*names, *grid), arguments, strict=False))
 
     def run(self, *arguments: Any, stream: int = 0, **_: Any) -> None:
         """Launch with the first config on whatever driver Triton has, as Inductor's wrapper does."""
         options = dict(self.configs[0])
         options["debug"] = bool(self.metadata.get("assert_indirect_indexing", True))
-        self.function[self.grid(arguments)](*arguments, **options)
+        passed = {name: value for name, value in self.passed(arguments).items() if name in self.parameters}
+        self.function[self.grid(arguments)](**{**self.constants, **passed, **options})
 
 
 @lru_cache(maxsize=256)
@@ -63,8 +74,8 @@ def load_kernel(name: str, source: str) -> LoadedKernel:
     """
     text = source.strip("\n").replace(_SET_DRIVER, "") + "\n"
     module = _import_file(_source_file(name, text))
-    tuner = getattr(module, name, None)
-    if tuner is None or not hasattr(tuner, "configs"):
+    tuner = next((found for found in vars(module).values() if _is_tuner(found)), None)
+    if tuner is None:
         raise CaptureError(f"the generated source defines no kernel {name}", next_step="report the torch version")
     return LoadedKernel(
         name=name,
@@ -72,7 +83,13 @@ def load_kernel(name: str, source: str) -> LoadedKernel:
         parameters=tuple(tuner.fn.arg_names),
         configs=tuple(_config(config) for config in tuner.configs),
         metadata=dict(tuner.inductor_meta),
+        constants=dict(tuner.triton_meta.get("constants", {})),
     )
+
+
+def _is_tuner(value: Any) -> bool:
+    """Whether it is what Inductor's decorators make of a kernel; a wrapper may call it by another name."""
+    return hasattr(value, "configs") and hasattr(value, "inductor_meta") and hasattr(value, "fn")
 
 
 def _config(config: Any) -> dict[str, object]:

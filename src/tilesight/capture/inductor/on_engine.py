@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
+from time import perf_counter
 from typing import Any
 
 import torch
 
 from tilesight.capture.inductor.bind import bind_inputs
-from tilesight.capture.inductor.compile import compile_for_target
+from tilesight.capture.inductor.compile import compile_for_target, innermost, mode_options, torch_compile
 from tilesight.capture.inductor.execute import run_wrapper
 from tilesight.capture.inductor.graph import CompiledGraph, CompiledRegion
 from tilesight.capture.inductor.kernels import with_configs, with_grids
-from tilesight.capture.inputs import fake_inputs, fake_mode, spec_of
+from tilesight.capture.inductor.live import LiveLog, live_backend
+from tilesight.capture.inductor.record import Recorded, region_of
+from tilesight.capture.inputs import fake_inputs, fake_mode
 from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.capture.subject import with_fake_weights
-from tilesight.errors import UnsupportedError
+from tilesight.errors import TilesightError, UnsupportedError
 from tilesight.targets import Target
 
 
@@ -79,54 +81,81 @@ def _restore(outputs: list[Any], structure: Any) -> Any:
 class CompiledOnEngine:
     """What `torch.compile` returns while the engine stands in for a GPU.
 
-    The first call with new shapes, dtypes or strides compiles for the target; every call runs the
-    generated kernels on the engine. `graphs` holds what was compiled, in order; `calls` counts
-    (compiled, reused).
+    Dynamo works as ever, on the script's own tensors: a call that its guards do not know compiles for
+    the target, and every call, forward and backward, runs the generated kernels on the engine.
+    `graphs` holds what was compiled, one a compiling call, in order; `calls` counts (compiled, reused).
     """
 
-    def __init__(self, function: Callable[..., Any], target: Target, *, mode: str | None, dynamic: bool | None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        target: Target,
+        *,
+        mode: str | None,
+        dynamic: bool | None,
+        fullgraph: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         self._function = function
-        self._target = target
-        self._mode = mode
-        self._dynamic = dynamic
-        self._by_key: dict[Any, CompiledGraph] = {}
-        self.graphs: list[CompiledGraph] = []
+        self._log = LiveLog()
+        given = {**(mode_options(mode) if mode else {}), **(options or {})}
+        backend = live_backend(target, self._log, given)
+        self._compiled = torch_compile(function, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
+        self._spans: list[_Span] = []
         self.calls = [0, 0]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        inputs = self._positional(args, kwargs)
-        key = tuple(_key(value) for value in inputs)
-        is_new = key not in self._by_key
-        if is_new:
-            self._by_key[key] = self._capture(inputs)
-            self.graphs.append(self._by_key[key])
-        self.calls[0 if is_new else 1] += 1
-        return self._execute(self._by_key[key], inputs)
+        first, ran, run_s = len(self._log.recorded), len(self._log.ran), self._log.run_s
+        started = perf_counter()
+        try:
+            return self._compiled(*args, **kwargs)
+        except Exception as error:
+            cause = innermost(error)
+            if isinstance(cause, TilesightError) and cause is not error:
+                raise cause from error
+            raise
+        finally:
+            seconds = perf_counter() - started - (self._log.run_s - run_s)
+            self._note_call(first, self._log.ran[ran:], seconds)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_function"], name)
 
-    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        if not kwargs:
-            return list(args)
-        plain = self._function.forward if isinstance(self._function, torch.nn.Module) else self._function
-        bound = inspect.signature(plain).bind(*args, **kwargs)
-        if bound.kwargs:
-            raise UnsupportedError(f"keyword-only arguments {', '.join(bound.kwargs)} of a compiled function")
-        return list(bound.args)
+    def _note_call(self, first: int, ran: Sequence[int], seconds: float) -> None:
+        compiled = len(self._log.recorded) > first
+        self.calls[0 if compiled else 1] += 1
+        if compiled:
+            self._spans.append(_Span(first, seconds))
+            return
+        for span, end in zip(self._spans, self._ends(), strict=True):
+            if span.warm_s is None and any(span.first <= position < end for position in ran):
+                span.warm_s = seconds
 
-    def _capture(self, inputs: Sequence[Any]) -> CompiledGraph:
-        specs = [spec_of(value) for value in inputs]
-        return capture(self._function, specs, self._target, mode=self._mode, dynamic=self._dynamic)
+    def _ends(self) -> list[int]:
+        """Where each span's records end."""
+        return [*(span.first for span in self._spans[1:]), len(self._log.recorded)][: len(self._spans)]
 
-    def _execute(self, graph: CompiledGraph, inputs: Sequence[Any]) -> Any:
-        return run_region(graph, self._function, inputs)
+    @property
+    def graphs(self) -> list[CompiledGraph]:
+        """What was compiled so far; backward graphs that autograd asked for later join their forward's."""
+        spans = zip(self._spans, self._ends(), strict=True)
+        return [_compiled_graph(self._log.recorded[span.first : end], span) for span, end in spans]
 
 
-def _key(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return (tuple(value.shape), tuple(value.stride()), value.dtype)
-    return value if isinstance(value, int | float | bool | str | None) else id(value)
+@dataclass
+class _Span:
+    """The records of one compiling call: from `first` to the next call's; seconds without execution."""
+
+    first: int
+    cold_s: float
+    warm_s: float | None = None
+
+
+def _compiled_graph(recorded: Sequence[Recorded], span: _Span) -> CompiledGraph:
+    regions = tuple(_with_launches(region_of(record)) for record in recorded)
+    breaks = tuple(record.graph_break for record in recorded if record.graph_break is not None)
+    cache = "not asked: the script called it once" if span.warm_s is None else "hit: Dynamo's guards held"
+    return CompiledGraph(regions, breaks, span.cold_s, span.warm_s, cache)
 
 
 @contextlib.contextmanager
@@ -138,9 +167,18 @@ def compiled_on_engine(target: Target) -> Generator[list[CompiledOnEngine]]:
     made: list[CompiledOnEngine] = []
 
     def compile_for_engine(model: Callable[..., Any] | None = None, **options: Any) -> Any:
+        if options.get("backend", "inductor") != "inductor":
+            return torch_compile(model, **options)
         if model is None:
             return lambda function: compile_for_engine(function, **options)
-        compiled = CompiledOnEngine(model, target, mode=options.get("mode"), dynamic=options.get("dynamic"))
+        compiled = CompiledOnEngine(
+            model,
+            target,
+            mode=options.get("mode"),
+            dynamic=options.get("dynamic"),
+            fullgraph=options.get("fullgraph", False),
+            options=options.get("options"),
+        )
         made.append(compiled)
         return compiled
 

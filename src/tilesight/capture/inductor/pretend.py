@@ -7,11 +7,9 @@ Every private part of torch that this needs is touched here. Seen to work on tor
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import types
 from collections.abc import Callable, Generator
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -19,6 +17,9 @@ import torch
 from triton.backends.compiler import GPUTarget
 
 from tilesight.capture.backend import active_driver, install_driver
+from tilesight.capture.inductor.autograd_device import autograd_on_pretended_cuda
+from tilesight.capture.inductor.target_device import ON_TARGET, fake_on
+from tilesight.capture.lent.mode import lent_suspended
 from tilesight.errors import UnsupportedError
 from tilesight.targets import Target
 
@@ -141,41 +142,41 @@ def _device_caches() -> list[Any]:
     return [c for c in candidates if callable(c) and hasattr(c, "cache_clear") and hasattr(c, "cache_info")]
 
 
-def _deduce_on_cpu(folder: Any) -> Callable[[Any, Any], Any]:
-    """Constant folding makes a one-element tensor on the node's device: make it on the CPU."""
+@contextlib.contextmanager
+def _folding_on_cpu(folder: Any) -> Generator[None]:
+    """Constant folding makes one-element tensors on the device of the nodes: make them on the CPU."""
     deduce = folder._deduce_value
 
     def deduce_value(self: Any, node: Any) -> Any:
-        kwargs = node.kwargs
-        if kwargs.get("device") is not None:
-            node.kwargs = {**kwargs, "device": torch.device("cpu")}
+        args, kwargs = node.args, node.kwargs
+        node.args = tuple(_cpu_for_cuda(value) for value in args)
+        node.kwargs = {key: _cpu_for_cuda(value) for key, value in kwargs.items()}
         try:
             return deduce(self, node)
         finally:
-            node.kwargs = kwargs
+            node.args, node.kwargs = args, kwargs
 
-    return deduce_value
-
-
-@contextlib.contextmanager
-def _device_guard_that_does_nothing() -> Generator[None]:
-    """Give a CPU build of torch a device guard for CUDA, which indexing, `contiguous` and others enter.
-
-    The guard is the CPU's, which does nothing. A CUDA build that finds no GPU gets the like from torch
-    itself (`torch._C._ensureCUDADeviceGuardSet`, called by FakeTensorMode); there the slot is not empty
-    and stays as it is. `c10::impl::device_guard_impl_registry` is an exported array of one pointer a
-    device type, in the order of `c10::DeviceType`: CPU first, CUDA second.
-    """
-    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
-    registry = (ctypes.c_void_p * 2).in_dll(library, "_ZN3c104impl26device_guard_impl_registryE")
-    is_empty = registry[1] is None
-    if is_empty:
-        registry[1] = registry[0]
-    try:
+    with patch.object(folder, "_deduce_value", deduce_value), contextlib.ExitStack() as stack:
+        if add := getattr(folder, "_add_peephole_patterns", None):
+            stack.enter_context(patch.object(folder, "_add_peephole_patterns", _filling_on_cpu(add)))
         yield
-    finally:
-        if is_empty:
-            registry[1] = None
+
+
+def _filling_on_cpu(method: Callable[[Any], None]) -> Callable[[Any], None]:
+    full: Any = torch.full
+
+    def full_on_cpu(*args: Any, **kwargs: Any) -> Any:
+        return full(*args, **{key: _cpu_for_cuda(value) for key, value in kwargs.items()})
+
+    def run(self: Any) -> None:
+        with patch.object(torch, "full", full_on_cpu):
+            method(self)
+
+    return run
+
+
+def _cpu_for_cuda(value: Any) -> Any:
+    return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
 
 
 def _classes_that_trace() -> tuple[type, type]:
@@ -200,6 +201,43 @@ def _indexed(value: Any) -> Any:
     return torch.device("cuda", 0) if is_bare else value
 
 
+def _fall_back_on_cpu(run: Callable[..., Any]) -> Callable[..., Any]:
+    """For an operator without a meta kernel torch runs the real one, on zeros: on the CPU's memory, not a GPU's."""
+    fake: Any = import_module("torch._subclasses.fake_tensor")
+    map_leaves: Any = import_module("torch.utils._pytree").tree_map
+
+    def run_fallback_kernel(mode: Any, function: Any, leaves: Any, structure: Any, error: Any) -> Any:
+        moved = [_on_cpu(leaf) for leaf in leaves]
+        places = {id(new): old for new, old in zip(moved, leaves, strict=True) if new is not old}
+        if not places:
+            return run(mode, function, leaves, structure, error)
+
+        def back(result: Any) -> Any:
+            if not isinstance(result, fake.FakeTensor):
+                return result
+            return places[id(result)] if id(result) in places else fake_on(result, ON_TARGET)
+
+        return map_leaves(back, run(mode, function, moved, structure, error))
+
+    def _on_cpu(leaf: Any) -> Any:
+        is_there = isinstance(leaf, fake.FakeTensor) and leaf.fake_device.type == "cuda"
+        return fake_on(leaf, torch.device("cpu")) if is_there else _cpu_for_cuda(leaf)
+
+    return run_fallback_kernel
+
+
+@contextlib.contextmanager
+def tracing_on_cuda() -> Generator[None]:
+    """While it lasts, fake CUDA tensors can be computed with, forward and backward, in any build of torch."""
+    with autograd_on_pretended_cuda(), contextlib.ExitStack() as stack:
+        for tensor_class in _classes_that_trace():
+            stack.enter_context(patch.object(tensor_class, "cuda", _cuda_stays_here, create=True))
+            stack.enter_context(patch.object(tensor_class, "to", _to_with_index, create=True))
+        fake: Any = import_module("torch._subclasses.fake_tensor")
+        stack.enter_context(patch.object(fake, "run_fallback_kernel", _fall_back_on_cpu(fake.run_fallback_kernel)))
+        yield
+
+
 @contextlib.contextmanager
 def pretend(target: Target) -> Generator[None]:
     """Dynamo and Inductor see one `cuda:0` that is the target.
@@ -216,16 +254,13 @@ def pretend(target: Target) -> Generator[None]:
     joint_graph: Any = import_module("torch._inductor.fx_passes.joint_graph")
     lazy_init = joint_graph.lazy_init
     with contextlib.ExitStack() as stack:
+        stack.enter_context(lent_suspended())
         stack.enter_context(_fresh_property_caches())
         stack.enter_context(_interface_registered(_device_interface(target, properties)))
         for name, answer in _cuda_patches(target, properties).items():
             stack.enter_context(patch.object(torch.cuda, name, answer, create=True))
-        stack.enter_context(_device_guard_that_does_nothing())
-        for tensor_class in _classes_that_trace():
-            stack.enter_context(patch.object(tensor_class, "cuda", _cuda_stays_here, create=True))
-            stack.enter_context(patch.object(tensor_class, "to", _to_with_index, create=True))
-        folder = joint_graph.UniformValueConstantFolder
-        stack.enter_context(patch.object(folder, "_deduce_value", _deduce_on_cpu(folder)))
+        stack.enter_context(tracing_on_cuda())
+        stack.enter_context(_folding_on_cpu(joint_graph.UniformValueConstantFolder))
         stack.enter_context(patch.object(joint_graph, "lazy_init", lambda device=None: lazy_init(torch.device("cpu"))))
         previous = active_driver()
         install_driver(_GenerateOnlyDriver(target))

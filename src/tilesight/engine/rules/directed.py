@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,12 @@ _to_fractions = np.frompyfunc(Fraction, 1, 1)
 
 
 def _exact(x: Array) -> Array:
-    """Numbers whose products are exact: f32 as f64, everything else as fractions (0 where not finite)."""
-    if x.dtype == np.float32:
-        return x.astype(np.float64)
+    """Numbers whose products are exact: f32 as f64, everything else as fractions."""
+    return x.astype(np.float64) if x.dtype == np.float32 else _fractions(x)
+
+
+def _fractions(x: Array) -> Array:
+    """Rational numbers, 0 where not finite."""
     return np.asarray(_to_fractions(np.where(np.isfinite(x), x, np.zeros_like(x))))
 
 
@@ -105,7 +109,7 @@ def _directed(name: str, mode: str) -> AnyFunction:
     def rounded(*operands: Array) -> Array:
         nearest = function(*operands)
         moved = _move(nearest, beyond(_exact(nearest), *map(_exact, operands)), mode)
-        finite = np.logical_and.reduce([np.isfinite(operand) for operand in operands])
+        finite = reduce(np.logical_and, [np.isfinite(operand) for operand in operands])
         if name in ("div", "rcp"):
             finite = finite & (operands[-1] != 0)
         result = np.where(finite & ~np.isnan(nearest), moved, nearest)
@@ -146,6 +150,6 @@ def convert(symbol: str, source: Array, dtype: np.dtype[Any]) -> Array:
     unsigned, mode = CONVERSIONS[symbol]
     source = as_unsigned(source) if unsigned else source
     nearest = cast_float(source, dtype) if source.dtype.kind == "f" else source.astype(dtype)
-    exact = _to_fractions(np.where(np.isfinite(source), source, np.zeros_like(source)))
-    moved = _move(nearest, exact - _to_fractions(np.where(np.isfinite(nearest), nearest, 0)), mode)
+    beyond = _fractions(source) - _fractions(nearest)
+    moved = _move(nearest, beyond, mode)
     return np.where(np.isfinite(source), moved, nearest).astype(dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def _log_of_exponent(x: Array) -> Array:
 
 
 def _positive_difference(x: Array, y: Array) -> Array:
-    return np.where(np.isnan(x) | np.isnan(y), x + y, np.maximum(x - y, 0))
+    return np.where(np.isnan(x) | np.isnan(y), x + y, np.where(x > y, x - y, 0)).astype(x.dtype)
 
 
 def _integer_power(x: Array, n: Array) -> Array:
@@ -72,14 +72,12 @@ def _scale_by_power(x: Array, n: Array) -> Array:
 
 
 def _norm(*parts: Array) -> Array:
-    """√(x² + y² + …), computed in f64."""
-    wide = [part.astype(np.float64) for part in parts]
-    return np.sqrt(sum(part * part for part in wide)).astype(parts[0].dtype)
+    """√(x² + y² + …) without overflow on the way, computed in f64."""
+    return reduce(np.hypot, (part.astype(np.float64) for part in parts)).astype(parts[0].dtype)
 
 
 def _reciprocal_norm(*parts: Array) -> Array:
-    wide = [part.astype(np.float64) for part in parts]
-    return (1 / np.sqrt(sum(part * part for part in wide))).astype(parts[0].dtype)
+    return (1 / reduce(np.hypot, (part.astype(np.float64) for part in parts))).astype(parts[0].dtype)
 
 
 FLOAT_UNARY: dict[str, Unary] = {
@@ -165,7 +163,9 @@ def _multiply_low_24_bits(x: Array, y: Array) -> Array:
 
 
 def _exponent(x: Array) -> Array:
-    return np.frexp(x)[1] - 1
+    """The exponent of x as an integer; the lowest i32 for 0 and NaN, the highest for ±inf (CUDA's ilogb)."""
+    limits = np.iinfo(np.int32)
+    return np.where(np.isinf(x), limits.max, np.where((x == 0) | np.isnan(x), limits.min, np.frexp(x)[1] - 1))
 
 
 def _saturate(x: Array) -> Array:

@@ -1,0 +1,146 @@
+"""The Dynamo back end of a running script: each graph compiled for the target, its code run on the engine.
+
+Dynamo and AOT autograd work on the script's real CPU tensors, so graph breaks, guards, mutation and
+training are torch's own. Only Inductor sees the target, as a pretended `cuda:0`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from time import perf_counter
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from tilesight.capture.inductor.compile import first_line, innermost, quiet, reproducible_config
+from tilesight.capture.inductor.execute import load_wrapper
+from tilesight.capture.inductor.nodes import input_sources, read_nodes
+from tilesight.capture.inductor.pretend import pretend
+from tilesight.capture.inductor.record import Recorded, graph_break, hear_fusion
+from tilesight.capture.inductor.target_device import move_graph, move_inputs
+from tilesight.capture.launches import EngineSession, installed_session, lent_again
+from tilesight.errors import CaptureError, TilesightError
+from tilesight.targets import Target
+
+_NO_CUDA_GRAPHS = {"triton.cudagraphs": False}
+
+
+@dataclass
+class LiveLog:
+    """What the back end has compiled and run so far.
+
+    Args:
+        recorded: one a forward or backward graph, in the order of their compilation
+        ran: the positions in `recorded` of what was run, in order
+        run_s: seconds that generated code has run
+    """
+
+    recorded: list[Recorded] = field(default_factory=list[Recorded])
+    ran: list[int] = field(default_factory=list[int])
+    run_s: float = 0.0
+
+
+def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """A Dynamo back end: Inductor generates code for the target, and the engine runs it.
+
+    Args:
+        target: an NVIDIA target
+        log: gains a record for each graph, forward and backward
+        options: Inductor's configuration for these graphs
+    """
+    with quiet():
+        compile_fx: Any = import_module("torch._inductor.compile_fx")
+    patches = {**options, **_NO_CUDA_GRAPHS}
+
+    def inner_compile(*args: Any, **kwargs: Any) -> Any:
+        """Inductor's own; a backward graph may come here when nothing of ours is active any more."""
+        with _for_target(target), _run_on_engine(log):
+            return compile_fx.compile_fx_inner(*args, **kwargs)
+
+    def backend(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        first = len(log.recorded)
+        front = Recorded(read_nodes(graph_module.graph), graph_break(graph_module))
+        front.input_sources = input_sources(graph_module.graph)
+        move_graph(graph_module)
+        try:
+            with _for_target(target):
+                compiled = compile_fx.compile_fx(
+                    graph_module, move_inputs(example_inputs), inner_compile=inner_compile, config_patches=patches
+                )
+        except _dynamos_own():
+            raise
+        except Exception as error:
+            raise _explained(error) from error
+        for record in log.recorded[first : first + 1]:
+            record.fx, record.graph_break, record.input_sources = front.fx, front.graph_break, front.input_sources
+        return compiled
+
+    return backend
+
+
+def _dynamos_own() -> tuple[type[Exception], ...]:
+    """What Dynamo expects of a back end: to be told to trace anew, or to leave this graph to eager."""
+    fake: Any = import_module("torch._subclasses.fake_tensor")
+    left_to_eager = (
+        fake.DataDependentOutputException,
+        fake.DynamicOutputShapeException,
+        fake.UnsupportedOperatorException,
+    )
+    return import_module("torch._dynamo.exc").RestartAnalysis, *left_to_eager
+
+
+def _explained(error: Exception) -> TilesightError:
+    cause = innermost(error)
+    if isinstance(cause, TilesightError):
+        return cause
+    return CaptureError(
+        f"torch.compile failed: {type(cause).__name__}: {first_line(cause)}",
+        next_step="run again with --debug for torch's own traceback",
+    )
+
+
+@contextlib.contextmanager
+def _for_target(target: Target) -> Generator[None]:
+    with pretend(target), reproducible_config(), quiet():
+        yield
+
+
+@contextlib.contextmanager
+def _run_on_engine(log: LiveLog) -> Generator[None]:
+    """While it lasts, a GraphLowering's code becomes a callable that runs it on the engine."""
+    lowering: Any = import_module("torch._inductor.graph")
+    record = Recorded()
+
+    def compile_to_module(self: Any) -> Any:
+        record.keep(self)
+        log.recorded.append(record)
+        call = _timed(load_wrapper(record.code, _constants(self)), log, len(log.recorded) - 1)
+        return types.SimpleNamespace(call=call, __file__="<generated wrapper>", key="")
+
+    with patch.object(lowering.GraphLowering, "compile_to_module", compile_to_module), hear_fusion(record):
+        yield
+
+
+def _constants(lowering: Any) -> dict[str, Any]:
+    """The values that the generated module names and does not hold: tensors and opaque objects."""
+    opaque = getattr(lowering, "opaque_value_type_classes", {})
+    return {**lowering.constants, **lowering.torchbind_constants, **opaque}
+
+
+def _timed(call: Callable[[list[Any]], list[Any]], log: LiveLog, position: int) -> Callable[[list[Any]], list[Any]]:
+    def run(inputs: list[Any]) -> list[Any]:
+        session = contextlib.nullcontext() if installed_session() else EngineSession(is_pinned=True)
+        started = perf_counter()
+        try:
+            with torch.no_grad(), session, lent_again():
+                return call(inputs)
+        finally:
+            log.run_s += perf_counter() - started
+            log.ran.append(position)
+
+    return run

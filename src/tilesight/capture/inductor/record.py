@@ -1,0 +1,87 @@
+"""What one compilation hands over on its way through Dynamo and Inductor."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+from unittest.mock import patch
+
+from tilesight.capture.inductor.graph import CompiledRegion, GraphBreak, Node, Unfused
+from tilesight.capture.inductor.nodes import is_library_file, read_nodes
+from tilesight.capture.inductor.wrapper import read_wrapper
+
+
+@dataclass
+class Recorded:
+    """What one compilation handed over."""
+
+    fx: tuple[Node, ...] = ()
+    graph_break: GraphBreak | None = None
+    aten: tuple[Node, ...] = ()
+    code: str = ""
+    unfused: list[Unfused] = field(default_factory=list[Unfused])
+    buffer_nodes: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    input_sources: tuple[str, ...] = ()
+
+    def keep(self, lowering: Any) -> None:
+        """Generate the code of a GraphLowering, and keep it with the graph it came from."""
+        code = lowering.codegen()[0]
+        self.code = str(getattr(code, "value", code))
+        module: Any = import_module("torch._inductor.graph")
+        module.output_code_log.debug("Output code: \n%s", self.code)  # what TORCH_LOGS=output_code prints
+        self.aten = read_nodes(lowering.graph if hasattr(lowering, "graph") else lowering.module.graph)
+        self.buffer_nodes = _origins(lowering.scheduler)
+
+
+def region_of(recorded: Recorded) -> CompiledRegion:
+    """The record as capture hands it on, with the generated wrapper read."""
+    kernels, calls, buffers, outputs = read_wrapper(recorded.code)
+    return CompiledRegion(
+        fx=recorded.fx,
+        aten=recorded.aten,
+        code=recorded.code,
+        kernels=kernels,
+        calls=calls,
+        buffers=buffers,
+        outputs=outputs,
+        unfused=tuple(recorded.unfused),
+        buffer_nodes=recorded.buffer_nodes,
+        input_sources=recorded.input_sources,
+    )
+
+
+def _origins(scheduler: Any) -> dict[str, tuple[str, ...]]:
+    """ATen node names behind each scheduler node, by its buffer or operation name."""
+    origins: dict[str, tuple[str, ...]] = {}
+    for node in getattr(scheduler, "nodes", ()):
+        for part in node.get_nodes():
+            names = tuple(origin.name for origin in getattr(part.node, "origins", ()) or ())
+            for name in {part.get_name(), *part.get_buffer_names()}:
+                origins[name] = names
+    return origins
+
+
+@contextlib.contextmanager
+def hear_fusion(record: Recorded) -> Generator[None]:
+    """Note in the record each pair that the scheduler leaves apart, while the block lasts."""
+    scheduler: Any = import_module("torch._inductor.scheduler")
+
+    def note(self: Any, reason: str, *args: Any) -> None:
+        self.reason, self.args = reason, args
+        record.unfused.append(Unfused(self.name1, self.name2, reason % args if args else reason))
+
+    with patch.object(scheduler.WhyNoFuse, "__call__", note):
+        yield
+
+
+def graph_break(graph_module: Any) -> GraphBreak | None:
+    """Why Dynamo ended this graph, when it was not the end of the function."""
+    reason = getattr(graph_module, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        return None
+    frames = [frame for frame in reason.user_stack or () if not is_library_file(frame.filename)]
+    source = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return GraphBreak(source, str(reason.reason).strip().splitlines()[0])
