@@ -3,6 +3,8 @@ PYTHON ?= python3
 # The pair that `make lock` resolves for: each torch release names its Triton, CPU builds of torch do not.
 TORCH ?= 2.13.0
 TRITON ?= 3.7.1
+# One worker a core; `make test PYTEST_ARGS="-x tests/engine"` runs a part in one process.
+PYTEST_ARGS ?= -n auto
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,7 +37,7 @@ test: $(DEV_STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 gpu: $(DEV_STAMP)
-	$(BIN)/python -m pytest -o addopts=--import-mode=importlib tests/gpu $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -o addopts=--import-mode=importlib tests/gpu
 
 lint: $(DEV_STAMP)
 	$(BIN)/ruff check .

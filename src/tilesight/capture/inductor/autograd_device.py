@@ -80,8 +80,9 @@ def _hooks_replaced() -> Generator[None]:
 @contextlib.contextmanager
 def _guard_replaced() -> Generator[None]:
     registry = _guard_registry()
+    silent = ctypes.addressof(_silent_guard())
     before = registry[_CUDA]
-    registry[_CUDA] = ctypes.addressof(_silent_guard())
+    registry[_CUDA] = silent
     try:
         yield
     finally:
@@ -101,17 +102,22 @@ def _libc10() -> ctypes.CDLL:
 def _silent_guard() -> Any:
     """torch's own guard for a CUDA that is not here, which does nothing, with events that do nothing either.
 
-    torch hands it out in the place of a guard that counts no devices.
+    torch puts it in the place of a guard that counts no devices: the one of a CUDA build that finds no GPU,
+    or, where there is none, one that is made for the moment. A guard that torch has put there is not replaced
+    again: torch 2.11 frees it then.
     """
     registry = _guard_registry()
     before = registry[_CUDA]
     counts_none = _object(_copied_table(_table_of(registry[_CPU]), _GUARD, "counts none"))
-    registry[_CUDA] = ctypes.addressof(counts_none)
+    if before is None:
+        registry[_CUDA] = ctypes.addressof(counts_none)
     _libc10()._ZN3c104impl24ensureCUDADeviceGuardSetEv()
     own = registry[_CUDA]
-    registry[_CUDA] = before
-    assert own not in (before, ctypes.addressof(counts_none)) or before is not None, "torch set no guard"
-    return _object(_copied_table(_table_of(own), _GUARD, "silent"))
+    assert own not in (None, ctypes.addressof(counts_none)), "torch set no guard"
+    table = _copied_table(_table_of(own), _GUARD, "silent")
+    if before is None:
+        registry[_CUDA] = None
+    return _object(table)
 
 
 def _table_of(address: int) -> int:
