@@ -12,16 +12,24 @@ from tilesight.report.view_model import Code, Pair, Source, SourceLine
 from tilesight.roads.model import Kernel, LinePair, Trace
 
 
-def hand_source(words: Catalogue, trace: Trace, prefix: str) -> Source:
-    """A traced kernel as its author wrote it, numbered as in the author's file."""
+def traced_source(words: Catalogue, trace: Trace, prefix: str) -> Source:
+    """A traced kernel as it stands in its file, numbered as there; a generated one without its heuristics."""
+    generated = is_generated(trace)
+    about = words("generated_kernel" if generated else "hand_kernel")
     place = f"{short_source(trace.file)}:{trace.first_line}" if trace.file else ""
     found = {finding.line - trace.first_line + 1: finding for finding in trace.findings}
     return Source(
-        road="hand",
+        road="generated" if generated else "hand",
         title=trace.kernel,
-        subtitle=" · ".join(part for part in (words("hand_kernel"), place) if part),
+        subtitle=" · ".join(part for part in (about, place) if part),
         lines=source_lines(trace.source, trace.parts, prefix, trace.first_line, found),
+        folded=preamble_length(trace.source) if generated else 0,
     )
+
+
+def is_generated(trace: Trace) -> bool:
+    """Whether Inductor wrote the kernel: its launch heuristics stand before it."""
+    return trace.source.lstrip().startswith("@triton_heuristics.")
 
 
 def generated_source(words: Catalogue, kernel: Kernel, prefix: str) -> Source:
@@ -79,9 +87,13 @@ def code(words: Catalogue, hand: Sequence[Trace], kernels: Sequence[Kernel], pre
     for kernel in kernels:
         if kernel.source:
             generated.setdefault(kernel.name, kernel)
+    sources = [traced_source(words, t, f"{prefix}h{i}") for i, t in enumerate(traces.values())]
     return Code(
-        hand=tuple(hand_source(words, t, f"{prefix}h{i}") for i, t in enumerate(traces.values())),
-        generated=tuple(generated_source(words, k, f"{prefix}g{i}") for i, k in enumerate(generated.values())),
+        hand=tuple(source for source in sources if source.road == "hand"),
+        generated=(
+            *(source for source in sources if source.road == "generated"),
+            *(generated_source(words, k, f"{prefix}g{i}") for i, k in enumerate(generated.values())),
+        ),
     )
 
 
