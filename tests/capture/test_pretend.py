@@ -56,3 +56,13 @@ def test_a_function_may_name_the_device() -> None:
 
     (region,) = capture(named, parse_inputs("f32[16]"), target("h200")).regions
     assert [call.is_triton for call in region.calls] == [True]
+
+
+def test_a_constant_may_be_made_on_the_device() -> None:
+    def masked(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x > 0, x, torch.tensor(float("-inf"), device=x.device)).amax(-1)
+
+    inputs = real_inputs(parse_inputs("f32[8,32]"))
+    graph = capture(masked, parse_inputs("f32[8,32]"), target("h200"))
+    output = execute_compiled(graph, masked, inputs).outputs
+    assert torch.equal(output, masked(*inputs))

@@ -14,6 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from triton.backends.compiler import GPUTarget
 
 from tilesight.capture.backend import active_driver, install_driver
@@ -226,6 +227,25 @@ def _fall_back_on_cpu(run: Callable[..., Any]) -> Callable[..., Any]:
     return run_fallback_kernel
 
 
+class _ConstantsOnCpu(TorchDispatchMode):
+    """Computes on the CPU what names a CUDA device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        map_leaves: Any = import_module("torch.utils._pytree").tree_map
+        return func(*map_leaves(_cpu_for_cuda, args), **map_leaves(_cpu_for_cuda, kwargs or {}))
+
+
+def _with_constants_on_cpu(unset_fake: Callable[[], Any]) -> Callable[[], Any]:
+    """Tracing keeps the value of `torch.tensor(1.0, device="cuda")` by making the real one: here it has no device."""
+
+    @contextlib.contextmanager
+    def unset_fake_temporarily() -> Generator[Any]:
+        with unset_fake() as before, _ConstantsOnCpu():
+            yield before
+
+    return unset_fake_temporarily
+
+
 @contextlib.contextmanager
 def tracing_on_cuda() -> Generator[None]:
     """While it lasts, fake CUDA tensors can be computed with, forward and backward, in any build of torch."""
@@ -235,6 +255,9 @@ def tracing_on_cuda() -> Generator[None]:
             stack.enter_context(patch.object(tensor_class, "to", _to_with_index, create=True))
         fake: Any = import_module("torch._subclasses.fake_tensor")
         stack.enter_context(patch.object(fake, "run_fallback_kernel", _fall_back_on_cpu(fake.run_fallback_kernel)))
+        proxies: Any = import_module("torch.fx.experimental.proxy_tensor")
+        real_constants = _with_constants_on_cpu(proxies.unset_fake_temporarily)
+        stack.enter_context(patch.object(proxies, "unset_fake_temporarily", real_constants))
         yield
 
 
