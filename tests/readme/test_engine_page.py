@@ -34,3 +34,9 @@ def python_blocks() -> list[str]:
 @pytest.mark.parametrize("block", python_blocks())
 def test_its_python_runs(block: str) -> None:
     exec(compile(block, "engine.md", "exec"), {"__name__": "engine_page"})
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md", "CHANGELOG.md"])
+def test_the_number_of_comparisons_is_the_recorded_one(page: str) -> None:
+    compared = load_maker().result("engine_vs_gpu")["compared"]
+    assert str(sum(compared.values())) in (ROOT / page).read_text()
