@@ -120,7 +120,7 @@ def describe_failure(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    text = re.sub(r"(?:/[\w.+-]+)+/([\w.+-]+)", r"\1", text)
+    text = re.sub(r"(?<![\w.])(?:/[\w.+-]+)+/([\w.+-]+)", r"\1", text)
     text = re.sub(r"0x[0-9a-f]{6,}", "0x…", text)
     return text[:LONGEST_REASON]
 

@@ -94,4 +94,4 @@ def reasons_of(outcomes: Mapping[str, TestOutcome]) -> list[Reason]:
 
 def _without_folders(text: str) -> str:
     """A text without the folders of the machine it was written on."""
-    return re.sub(r"/(?:[\w.+-]+/)+", "", text)[:LONGEST_TEXT]
+    return re.sub(r"(?<![\w.])/(?:[\w.+-]+/)+", "", text)[:LONGEST_TEXT]
