@@ -15,6 +15,7 @@ WRONG = {
     " engine counts as out of bounds",
     "native_group_norm": "the mask compares channels with C, not with the group's end: a group whose size is no"
     " power of two takes in its neighbour's",
+    "index_add_": "the source's offset, strides counted, is taken for the input's index: right for a contiguous source",
     "native_group_norm_backward": "the mask compares channels with C, not with the group's end",
     "soft_margin_loss": "log(1 + e^-|z|) instead of log1p loses small losses",
     "unfold_backward": "the kernel reads the incoming gradient as if it were contiguous",
