@@ -98,7 +98,12 @@ def language_tests() -> str:
 def language_reasons() -> str:
     record = result("triton_language")
     rows = [
-        (each["outcome"], each["reason"].removeprefix("Skipped: "), each["tests"], f"`{each['example'].rsplit('/', 1)[-1]}`")
+        (
+            each["outcome"],
+            each["reason"].removeprefix("Skipped: "),
+            each["tests"],
+            f"`{each['example'].rsplit('/', 1)[-1]}`",
+        )
         for each in record["engine_reasons"]
     ]
     return table(["outcome", "reason", "tests", "example"], rows)
