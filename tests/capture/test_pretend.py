@@ -54,7 +54,9 @@ def test_a_function_may_name_the_device() -> None:
     def named(x: torch.Tensor) -> torch.Tensor:
         return x.cuda() + torch.ones(16, device=x.device) + torch.arange(16, device="cuda") + x.to("cuda")
 
-    (region,) = capture(named, parse_inputs("f32[16]"), target("h200")).regions
+    graph = capture(named, parse_inputs("f32[16]"), target("h200"))
+    assert graph.breaks == ()
+    (region,) = graph.regions
     assert [call.is_triton for call in region.calls] == [True]
 
 
