@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,14 +53,30 @@ def test_what_enters_a_device_guard_is_traced_and_right(name: str) -> None:
     assert verdict.ok, verdict
 
 
-def test_a_function_may_name_the_device() -> None:
-    def named(x: torch.Tensor) -> torch.Tensor:
-        return x.cuda() + torch.ones(16, device=x.device) + torch.arange(16, device="cuda") + x.to("cuda")
+NAMED = """
+import torch
+from tilesight.capture.inductor.on_engine import capture
+from tilesight.capture.inputs import parse_inputs
+from tilesight.targets import target
 
-    graph = capture(named, parse_inputs("f32[16]"), target("h200"))
-    assert graph.breaks == ()
-    (region,) = graph.regions
-    assert [call.is_triton for call in region.calls] == [True]
+
+def named(x):
+    return x.cuda() + torch.ones(16, device=x.device) + torch.arange(16, device="cuda") + x.to("cuda")
+
+
+graph = capture(named, parse_inputs("f32[16]"), target("h200"))
+assert graph.breaks == (), graph.breaks
+(region,) = graph.regions
+assert [call.is_triton for call in region.calls] == [True]
+"""
+
+
+def test_a_function_may_name_the_device(tmp_path: Path) -> None:
+    """In a process of its own: after a compilation on a lent device Dynamo breaks the graph at `.to` here."""
+    script = tmp_path / "named.py"
+    script.write_text(NAMED)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_a_constant_may_be_made_on_the_device() -> None:

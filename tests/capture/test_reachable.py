@@ -34,7 +34,7 @@ def scale_each_kernel(addresses_ptr, sizes_ptr, factor, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def negate_at_kernel(address: tl.int64, n, BLOCK: tl.constexpr):
+def negate_at_kernel(address: tl.int64, n, BLOCK: tl.constexpr):  # pyright: ignore[reportInvalidTypeForm]
     data_ptr = address.to(tl.pointer_type(tl.float32))
     offsets = tl.arange(0, BLOCK)
     tl.store(data_ptr + offsets, -tl.load(data_ptr + offsets, mask=offsets < n), mask=offsets < n)
