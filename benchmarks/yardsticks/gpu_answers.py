@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -12,23 +11,11 @@ import torch
 import triton
 from torch.overrides import TorchFunctionMode
 
+from tilesight.capture.inductor.pretend import device_properties
 from tilesight.targets import target
 
 H200 = target("h200")
-PROPERTIES = SimpleNamespace(
-    name=H200.device_name,
-    major=9,
-    minor=0,
-    multi_processor_count=H200.sms,
-    max_threads_per_multi_processor=H200.threads_per_sm,
-    warp_size=H200.warp_size,
-    shared_memory_per_block_optin=H200.shared_bytes_per_block_optin,
-    regs_per_multiprocessor=H200.registers_per_sm,
-    L2_cache_size=H200.l2_bytes,
-    total_memory=H200.memory_bytes,
-)
-
-
+PROPERTIES = device_properties(H200)
 IS_CUDA: dict[Any, Any] = {vars(torch._C.TensorBase)["is_cuda"].__get__: True}
 DEVICE: dict[Any, Any] = {
     vars(torch._C.TensorBase)["device"].__get__: torch.device("cuda", 0),

@@ -34,13 +34,6 @@ def tuned(**options: Any) -> Any:
     return decorate(counting_kernel)
 
 
-@pytest.fixture
-def engine() -> Any:
-    session = tilesight.enable()
-    yield session
-    tilesight.disable()
-
-
 def test_no_benchmark_of_the_decorator_runs(engine: EngineSession) -> None:
     x = torch.zeros(16)
     tuned(do_bench=refuse_to_time)[(1,)](x, 10)

@@ -9,7 +9,6 @@ import torch
 import triton
 import triton.language as tl
 
-import tilesight
 from tilesight.capture.launches import EngineSession
 from tilesight.errors import InputError
 
@@ -19,13 +18,6 @@ def scale_kernel(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
     tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) * factor, mask=mask)
-
-
-@pytest.fixture
-def engine() -> Any:
-    session = tilesight.enable()
-    yield session
-    tilesight.disable()
 
 
 def compiled(x: torch.Tensor, out: torch.Tensor) -> Any:

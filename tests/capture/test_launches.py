@@ -20,13 +20,6 @@ from tilesight.roads.traces import TraceObserver, trace, traced
 add_kernel: Any = basic.add_kernel  # a constexpr takes a plain int
 
 
-@pytest.fixture
-def engine() -> Any:
-    session = tilesight.enable()
-    yield session
-    tilesight.disable()
-
-
 def test_a_kernel_runs_on_cpu_tensors(engine: EngineSession) -> None:
     x, y = torch.randn(1000), torch.randn(1000)
     assert torch.equal(basic.add(x, y), x + y)

@@ -10,17 +10,9 @@ import torch
 import triton
 import triton.language as tl
 
-import tilesight
 from tilesight.capture.enable import OutOfBoundsWarning
 from tilesight.capture.launches import EngineSession
 from tilesight.roads.traces import TraceObserver
-
-
-@pytest.fixture
-def engine() -> Any:
-    session = tilesight.enable()
-    yield session
-    tilesight.disable()
 
 
 @triton.jit

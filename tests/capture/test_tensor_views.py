@@ -9,7 +9,6 @@ import torch
 import triton
 import triton.language as tl
 
-import tilesight
 from tilesight.capture.enable import OutOfBoundsWarning
 from tilesight.capture.launches import EngineSession
 from tilesight.capture.tensors import memory_of
@@ -51,13 +50,6 @@ def copy_kernel(x_ptr, out_ptr, n, x_stride, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets * x_stride, mask=offsets < n)
     tl.store(out_ptr + offsets, x, mask=offsets < n)
-
-
-@pytest.fixture
-def engine() -> Any:
-    session = tilesight.enable()
-    yield session
-    tilesight.disable()
 
 
 def test_a_view_with_a_negative_stride_is_read(engine: EngineSession) -> None:

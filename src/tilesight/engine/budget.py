@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from tilesight.engine.options import ExecutionOptions
@@ -50,12 +51,14 @@ def chunk_size(plan: Plan, programs: int, options: ExecutionOptions, threads: in
     return max(1, min(wanted, fitting, programs))
 
 
+@lru_cache(maxsize=64)
 def widest_block(plan: Plan) -> int:
     """Lanes of the widest value."""
     values = (value for function in plan.module.functions for op in function.walk() for value in op.results)
     return max((_lanes(value.type) for value in values), default=1)
 
 
+@lru_cache(maxsize=64)
 def need_of(plan: Plan) -> Need:
     """The most that one program's values take at once, every axis counted in full."""
     kernel = plan.module.kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from tilesight.engine.launch import Launch, Memory
@@ -29,11 +30,13 @@ def waits_for_others(loop: Operation) -> bool:
     )
 
 
+@lru_cache(maxsize=64)
 def programs_wait(module: Module) -> bool:
     """Whether any loop of the module waits for other programs."""
     return any(waits_for_others(operation) for operation in _operations(module))
 
 
+@lru_cache(maxsize=64)
 def order_is_seen(plan: Plan) -> bool:
     """Whether programs can tell in which order they ran: from more than one atomic's result, or one in a loop."""
     seen = 0
@@ -73,6 +76,7 @@ def stored_tensors(module: Module, launch: Launch) -> list[str]:
     return [memory.tensor_name or memory.name for memory in memories if memory is not None]
 
 
+@lru_cache(maxsize=64)
 def pointer_sources(kernel: Function) -> dict[Value, Sources]:
     """For each pointer or descriptor the indices of the parameters it may derive from; UNKNOWN if from elsewhere.
 
@@ -136,10 +140,5 @@ def _memory(launch: Launch, index: int) -> Memory | None:
 
 
 def _share_bytes(some: list[Memory | None], others: list[Memory | None]) -> bool:
-    return any(_overlap(one, other) for one in some for other in others)
-
-
-def _overlap(one: Memory | None, other: Memory | None) -> bool:
-    if one is None or other is None:
-        return True
-    return one.address < other.address + len(other.data) and other.address < one.address + len(one.data)
+    """Whether a tensor of one list overlaps one of the other; one that is not known may be any."""
+    return any(one is None or other is None or one.overlaps(other) for one in some for other in others)

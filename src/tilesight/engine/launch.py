@@ -39,6 +39,10 @@ class Memory:
     def elements(self) -> int:
         return prod(self.shape)
 
+    def overlaps(self, other: Memory) -> bool:
+        """Whether the two share bytes."""
+        return self.address < other.address + len(other.data) and other.address < self.address + len(self.data)
+
 
 ArgumentValue = Memory | int | float | bool | None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tilesight.engine.registry import find_rule
@@ -58,8 +59,9 @@ class Plan:
     definitions: dict[Value, Operation]
 
 
+@lru_cache(maxsize=64)
 def plan_module(module: Module) -> Plan:
-    """Find the rule of every operation and the last use of every value.
+    """Find the rule of every operation and the last use of every value; kept for the module's next launch.
 
     Raises: UnsupportedError: an operation has no rule; nothing has been executed then
     """

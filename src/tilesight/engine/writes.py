@@ -85,8 +85,8 @@ class Writes:
             self._make_updates()
 
     def settle(self, memory: Memory | None) -> None:
-        """Make the updates that wait for a tensor which is about to be touched."""
-        if self._updates and any(_overlap(update.memory, memory) for update in self._updates):
+        """Make the updates that wait for a tensor which is about to be touched; one that is not known may be any."""
+        if self._updates and any(memory is None or memory.overlaps(update.memory) for update in self._updates):
             self._make_updates()
 
     def finish(self) -> None:
@@ -114,10 +114,3 @@ def _apply_by_program(group: list[Update]) -> None:
     where = np.concatenate([update.where for update in group])[order]
     operand = np.concatenate([update.operand for update in group])[order]
     first.apply(first.elements, where, operand)
-
-
-def _overlap(one: Memory, other: Memory | None) -> bool:
-    """Whether two tensors share bytes; a tensor that is not known may be any."""
-    if other is None or one is other:
-        return True
-    return one.address < other.address + len(other.data) and other.address < one.address + len(one.data)

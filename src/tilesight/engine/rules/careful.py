@@ -8,7 +8,7 @@ from math import lgamma
 import numpy as np
 from numpy.typing import NDArray
 
-from tilesight.engine.rules.special import erfc
+from tilesight.engine.rules.special import erfc, lane_by_lane
 from tilesight.engine.values import Array
 
 EULER_GAMMA = 0.5772156649015329
@@ -73,7 +73,7 @@ def log_gamma(x: Array) -> Array:
     ln Γ(x + 1) = ln Γ(x) + ln x.
     Source: DLMF 5.7.3, 5.5.1
     """
-    plain = np.array([_log_gamma(float(lane)) for lane in x.reshape(-1)], np.float64).reshape(x.shape)
+    plain = lane_by_lane(_log_gamma)(x)
     near = (x > 0.5) & (x <= 3.5)
     if not near.any():
         return plain

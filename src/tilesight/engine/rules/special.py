@@ -57,7 +57,7 @@ def erf(x: Array) -> Array:
     return np.copysign(total, x).astype(x.dtype)
 
 
-def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]:
+def lane_by_lane(function: Callable[[float], float]) -> Callable[[Array], Array]:
     """A function of Python floats, lane by lane; slow, for functions that kernels rarely use."""
 
     def apply(x: Array) -> Array:
@@ -97,11 +97,11 @@ def _inverse_erfc(x: float) -> float:
     return _inverse_erf(1 - x) if 0.5 < x < 1.5 else -_inverse_normal(x / 2) / sqrt(2)
 
 
-inverse_normal = _elementwise(_inverse_normal)
-inverse_erf = _elementwise(_inverse_erf)
-inverse_erfc = _elementwise(_inverse_erfc)
-erfc = _elementwise(exact_erfc)
-gamma_function = _elementwise(_gamma)
+inverse_normal = lane_by_lane(_inverse_normal)
+inverse_erf = lane_by_lane(_inverse_erf)
+inverse_erfc = lane_by_lane(_inverse_erfc)
+erfc = lane_by_lane(exact_erfc)
+gamma_function = lane_by_lane(_gamma)
 
 
 def logarithm(x: Array) -> Array:
