@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from tilesight.capture.arguments import split_arguments
-from tilesight.capture.autotune import first_config_is_taken
+from tilesight.capture.autotune import current_autotuning, first_config_is_taken
 from tilesight.capture.backend import EngineDriver, active_driver, install_driver, register_backend
 from tilesight.capture.reachable import reachable_memories
 from tilesight.engine import Execution, ExecutionOptions, execute
@@ -115,7 +115,7 @@ class EngineSession:
     ) -> None:
         frame = _launching_frame()
         try:
-            self._execute(source, metadata, ttir, _whole(grid), arguments, _names_of_tensors(frame))
+            self._execute(source, metadata, ttir, _whole(grid), arguments, frame)
         except TilesightError as error:
             if error.where or frame is None:
                 raise
@@ -129,10 +129,16 @@ class EngineSession:
         ttir: str,
         grid: tuple[int, int, int],
         arguments: tuple[Any, ...],
-        names: dict[int, str],
+        frame: FrameType | None,
     ) -> None:
+        names = _names_of_tensors(frame)
         launch = build_launch(source, metadata, ttir, grid, arguments, names)
-        launch = replace(launch, reachable=reachable_memories(self.module(ttir), launch.arguments, names))
+        launch = replace(
+            launch,
+            reachable=reachable_memories(self.module(ttir), launch.arguments, names),
+            launched_at=f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "",
+            autotuning=current_autotuning(),
+        )
         heard = [(observer, tuple(observer.launch_begins(launch))) for observer in self.observers]
         listeners = [listener for _, mine in heard for listener in mine]
         execution = execute(self.module(ttir), launch, listeners, self.options)

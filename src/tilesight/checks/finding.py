@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,8 @@ class Finding:
         tensor: the tensor concerned
         message: one sentence with the numbers
         hint: the repair
+        level: `error`: results are wrong or undefined, or may be; `warning`: wasteful, imprecise or not
+            reproducible; `note`: seen, and harmless as it stands (it fails no check)
     """
 
     kind: str
@@ -31,3 +36,4 @@ class Finding:
     tensor: str
     message: str
     hint: str
+    level: Level = "error"

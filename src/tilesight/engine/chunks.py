@@ -8,18 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilesight.engine.writes import Writes
 
-RunChunk = Callable[[range, Writes], None]
+Programs = NDArray[np.int64]
+RunChunk = Callable[[Programs, Writes], None]
 
 
-def split_programs(count: int, size: int) -> list[range]:
-    """Programs 0 to count - 1 in runs of `size`."""
-    return [range(first, min(first + size, count)) for first in range(0, count, size)]
+def split_programs(programs: Programs, size: int) -> list[Programs]:
+    """The programs in runs of `size`."""
+    return [programs[first : first + size] for first in range(0, len(programs), size)]
 
 
-def run_one_by_one(chunks: Sequence[range], run: RunChunk, most_held_bytes: int) -> None:
+def run_one_by_one(chunks: Sequence[Programs], run: RunChunk, most_held_bytes: int) -> None:
     """Run each chunk after the one before it."""
     with np.errstate(all="ignore"):
         for programs in chunks:
@@ -28,7 +30,7 @@ def run_one_by_one(chunks: Sequence[range], run: RunChunk, most_held_bytes: int)
             writes.finish()
 
 
-def run_at_once(chunks: Sequence[range], run: RunChunk, threads: int) -> None:
+def run_at_once(chunks: Sequence[Programs], run: RunChunk, threads: int) -> None:
     """Run chunks in several threads; what they write reaches memory in the order of chunks.
 
     Raises: what the first chunk that failed raised; no later chunk has written then
@@ -48,7 +50,7 @@ def run_at_once(chunks: Sequence[range], run: RunChunk, threads: int) -> None:
 class _Queue:
     """The chunks that no thread has taken yet."""
 
-    chunks: Sequence[range]
+    chunks: Sequence[Programs]
     taken: int = 0
     lock: Any = field(default_factory=threading.Lock)
 

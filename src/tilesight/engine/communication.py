@@ -70,10 +70,35 @@ def chunks_are_independent(plan: Plan, launch: Launch) -> bool:
 
 def stored_tensors(module: Module, launch: Launch) -> list[str]:
     """The names of the tensors that a kernel stores to or updates, as far as they are known."""
-    sources = pointer_sources(module.kernel)
-    found = _touched(list(_operations(module)), sources, STORES | UPDATES) - {UNKNOWN}
+    found = _touched_by(module, STORES | UPDATES) - {UNKNOWN}
     memories = (_memory(launch, index) for index in sorted(found))
     return [memory.tensor_name or memory.name for memory in memories if memory is not None]
+
+
+def written_memories(module: Module, launch: Launch) -> tuple[Memory, ...]:
+    """The memories that a kernel may store to or update: all of the launch's where that is not known."""
+    return _memories_of(_touched_by(module, STORES | UPDATES), launch)
+
+
+def loaded_memories(module: Module, launch: Launch) -> tuple[Memory, ...]:
+    """The memories that a kernel may load from: all of the launch's where that is not known."""
+    return _memories_of(_touched_by(module, LOADS), launch)
+
+
+def _memories_of(indices: frozenset[int], launch: Launch) -> tuple[Memory, ...]:
+    if UNKNOWN in indices:
+        return launch.memories
+    found = (_memory(launch, index) for index in sorted(indices))
+    return tuple(memory for memory in found if memory is not None)
+
+
+@lru_cache(maxsize=128)
+def _touched_by(module: Module, names: frozenset[str]) -> frozenset[int]:
+    """The parameters that operations of these names touch; what a function that is called touches is not known."""
+    operations = list(_operations(module))
+    called = [op for function in module.functions if function is not module.kernel for op in function.walk()]
+    found = _touched(operations, pointer_sources(module.kernel), names)
+    return frozenset(found | ({UNKNOWN} if any(op.name in names for op in called) else set[int]()))
 
 
 @lru_cache(maxsize=64)

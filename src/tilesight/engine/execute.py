@@ -15,17 +15,17 @@ import numpy as np
 import tilesight.engine.rules as rules
 from tilesight.engine.binding import bind_arguments, check_grid
 from tilesight.engine.budget import CACHED_LANES, chunk_size, widest_block
-from tilesight.engine.chunks import run_at_once, run_one_by_one, split_programs
+from tilesight.engine.chunks import Programs, run_at_once, run_one_by_one, split_programs
 from tilesight.engine.communication import chunks_are_independent, order_is_seen, programs_wait, stored_tensors
-from tilesight.engine.frame import Chunk, Frame, HearAccess, Wait
+from tilesight.engine.frame import Chunk, Frame, HearAccess, HearStep, Wait
 from tilesight.engine.launch import Launch
-from tilesight.engine.listener import Access, Listener
+from tilesight.engine.listener import Listener
 from tilesight.engine.options import ExecutionOptions
 from tilesight.engine.plan import Plan, plan_module
 from tilesight.engine.turns import Turns
 from tilesight.engine.writes import Writes
 from tilesight.errors import ExecutionError, TilesightError
-from tilesight.ir.module import Module
+from tilesight.ir.module import Module, Operation
 
 KEPT_BYTES = 31 << 20
 """Just under the 32 MiB up to which glibc adapts its thresholds (mallopt(3), M_MMAP_THRESHOLD)."""
@@ -75,7 +75,7 @@ def execute(
     plan = plan_module(module)
     arguments = bind_arguments(module.kernel, launch)
     schedule = _schedule(plan, launch, listeners, options)
-    run = partial(_run_chunk, plan, launch, arguments, _Hearing.of(listeners, schedule.threads), options)
+    run = partial(_run_chunk, plan, launch, arguments, _Hearing.of(listeners, module, schedule.threads), options)
     for listener in listeners:
         listener.launch_begins(launch)
     _let_the_heap_keep_memory()
@@ -92,22 +92,29 @@ def execute(
 class _Schedule:
     """The chunks, how many run at the same time, and whether they are single programs that run by turns."""
 
-    chunks: Sequence[range]
+    chunks: Sequence[Programs]
     threads: int
     by_turns: bool = False
 
 
 def _schedule(plan: Plan, launch: Launch, listeners: Sequence[Listener], options: ExecutionOptions) -> _Schedule:
-    programs = launch.programs
+    programs = _chosen_programs(launch, options)
     if programs_wait(plan.module):
-        chunk_size(plan, programs, options, threads=1)
+        chunk_size(plan, len(programs), options, threads=1)
         return _Schedule(split_programs(programs, 1), threads=1, by_turns=True)
     threads = _threads(plan, launch, listeners, options)
-    size = chunk_size(plan, programs, options, threads)
+    size = chunk_size(plan, len(programs), options, threads)
     if order_is_seen(plan):
         size = 1
     chunks = split_programs(programs, size)
     return _Schedule(chunks, max(1, min(threads, len(chunks))))
+
+
+def _chosen_programs(launch: Launch, options: ExecutionOptions) -> Programs:
+    """[P] int64 linear ids in the order in which programs run."""
+    everyone = np.arange(launch.programs, dtype=np.int64)
+    chosen = everyone if options.programs is None else np.array(options.programs, np.int64)
+    return chosen[::-1].copy() if options.backwards else chosen
 
 
 def _threads(plan: Plan, launch: Launch, listeners: Sequence[Listener], options: ExecutionOptions) -> int:
@@ -125,9 +132,9 @@ def _run(schedule: _Schedule, run: Callable[..., None], options: ExecutionOption
         turns: Turns
 
         def run_program(program: int) -> None:
-            run(range(program, program + 1), writes, turns.wait)
+            run(np.array([program], np.int64), writes, turns.wait)
 
-        turns = Turns(range(len(schedule.chunks)), run_program, writes, options.spin_limit)
+        turns = Turns([int(chunk[0]) for chunk in schedule.chunks], run_program, writes, options.spin_limit)
         turns.run()
     elif schedule.threads > 1:
         run_at_once(schedule.chunks, run, schedule.threads)
@@ -141,7 +148,7 @@ def _run_chunk(
     arguments: Sequence[Any],
     hearing: _Hearing,
     options: ExecutionOptions,
-    programs: range,
+    programs: Programs,
     writes: Writes,
     wait: Wait | None = None,
 ) -> None:
@@ -149,12 +156,14 @@ def _run_chunk(
         launch=launch,
         plan=plan,
         memories=launch.memories,
-        programs=np.arange(programs.start, programs.stop, dtype=np.int64),
+        programs=programs,
         undefined=options.undefined,
         hear_before=hearing.before,
         hear_after=hearing.after,
         output=options.output,
         writes=writes,
+        hear_steps=hearing.steps,
+        loop_limit=options.loop_limit,
         wait=wait,
     )
     Frame(chunk).run_function(plan.module.kernel, arguments)
@@ -166,11 +175,18 @@ class _Hearing:
 
     before: tuple[HearAccess, ...]
     after: tuple[HearAccess, ...]
+    steps: dict[Operation, tuple[HearStep, ...]]
 
     @classmethod
-    def of(cls, listeners: Sequence[Listener], threads: int) -> _Hearing:
+    def of(cls, listeners: Sequence[Listener], module: Module, threads: int) -> _Hearing:
         lock = threading.Lock() if threads > 1 else None
-        return cls(*(_overridden(listeners, method, lock) for method in ("before_access", "after_access")))
+        before, after = (_overridden(listeners, method, lock) for method in ("before_access", "after_access"))
+        steps: dict[Operation, tuple[HearStep, ...]] = {}
+        for listener in listeners:
+            hear = listener.after_step if lock is None else partial(_hear_alone, listener.after_step, lock)
+            for operation in listener.watched(module):
+                steps[operation] = (*steps.get(operation, ()), hear)
+        return cls(before, after, steps)
 
 
 def _overridden(listeners: Sequence[Listener], method: str, lock: threading.Lock | None) -> tuple[HearAccess, ...]:
@@ -180,9 +196,9 @@ def _overridden(listeners: Sequence[Listener], method: str, lock: threading.Lock
     return tuple(hear if lock is None else partial(_hear_alone, hear, lock) for hear in heard)
 
 
-def _hear_alone(hear: HearAccess, lock: threading.Lock, access: Access) -> None:
+def _hear_alone(hear: Callable[[Any], None], lock: threading.Lock, heard: Any) -> None:
     with lock:
-        hear(access)
+        hear(heard)
 
 
 def _half_way(error: TilesightError | MemoryError, plan: Plan, launch: Launch) -> TilesightError:

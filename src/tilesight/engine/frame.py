@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.engine.launch import Launch, Memory
-from tilesight.engine.listener import Access
+from tilesight.engine.listener import Access, Executed
 from tilesight.engine.plan import Plan, Step
+from tilesight.engine.registry import where_of
 from tilesight.engine.values import Array, Mask, choose_programs, spread
 from tilesight.engine.writes import Writes
 from tilesight.errors import ExecutionError
@@ -19,6 +20,7 @@ from tilesight.ir.module import Block, Function, Operation, Region, Value
 from tilesight.ir.types import block_shape
 
 HearAccess = Callable[[Access], None]
+HearStep = Callable[[Executed], None]
 Wait = Callable[[Operation, Sequence[Any]], None]
 
 
@@ -31,6 +33,8 @@ class Chunk:
         undefined: what masked-off lanes without `other` hold: "poison" or a number
         hear_before, hear_after: the listeners' methods that are overridden
         writes: when stores and atomics reach memory
+        hear_steps: the listeners' methods for each operation that one of them watches
+        loop_limit: rounds after which a loop is given up
         wait: called by a loop that waits for other programs after a round of it, with the loop and
             what it carries; None where programs do not wait for each other
     """
@@ -44,6 +48,8 @@ class Chunk:
     hear_after: tuple[HearAccess, ...]
     output: TextIO | None
     writes: Writes
+    hear_steps: dict[Operation, tuple[HearStep, ...]]
+    loop_limit: int
     wait: Wait | None = None
 
     @property
@@ -71,6 +77,7 @@ class Frame:
     def run_block(self, block: Block, arguments: Sequence[Any]) -> Operation | None:
         """Execute a block's operations and return its terminator, whose operands are in `values`."""
         plan = self.chunk.plan.blocks[block]
+        hear_steps = self.chunk.hear_steps
         values = self.values
         for parameter, argument in zip(block.arguments, arguments, strict=True):
             self._assign(parameter, argument)
@@ -81,9 +88,30 @@ class Frame:
             context = (self, step.operation) if step.takes_frame else ()
             result = step.function(*context, *operands)
             self._store_results(step, result)
+            if hear_steps and step.operation in hear_steps:
+                self._tell(step, operands)
             for value in step.dead:
                 values.pop(value, None)
         return plan.terminator
+
+    def _tell(self, step: Step, operands: Sequence[Any]) -> None:
+        results = tuple(self.values[value] for value in step.results)
+        executed = Executed(step.operation, tuple(operands), results, self.chunk.programs, self.active)
+        for hear in self.chunk.hear_steps[step.operation]:
+            hear(executed)
+
+    def check_rounds(self, operation: Operation, rounds: int) -> None:
+        """Give up a loop that has run longer than any is meant to.
+
+        Raises: ExecutionError: after more rounds than `loop_limit`
+        """
+        if rounds > self.chunk.loop_limit:
+            raise ExecutionError(
+                f"a loop is in its {rounds:,}th round",
+                where=where_of(operation),
+                expected=f"a loop that ends within loop_limit = {self.chunk.loop_limit:,} rounds",
+                next_step="mend its condition, or raise ExecutionOptions(loop_limit=…)",
+            )
 
     def _store_results(self, step: Step, result: Any) -> None:
         if not step.results:
@@ -158,6 +186,7 @@ class _Flow:
         everyone = frame.is_active(np.ones(1, np.bool_))
         self.waiting[self.entry] = everyone, list(arguments)
         executed: set[Block] = set()
+        rounds: dict[Block, int] = {}
         before = frame.active
         while self.waiting:
             block = min(self.waiting, key=self.order.__getitem__)
@@ -165,6 +194,9 @@ class _Flow:
             frame.active = before if np.array_equal(active, everyone) else active
             frame.keeps_inactive = block in executed
             executed.add(block)
+            rounds[block] = rounds.get(block, 0) + 1
+            if block.operations:
+                frame.check_rounds(block.operations[-1], rounds[block])
             self._leave(frame.run_block(block, passed), active)
         frame.active, frame.keeps_inactive = before, False
         return self.returned or []

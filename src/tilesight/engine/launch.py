@@ -10,6 +10,38 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
+class Undefined:
+    """Which elements of a storage have been written; the flags are shared, and set by whoever writes.
+
+    Args:
+        written: [elements of the storage], True where something was written
+        item_bytes: bytes that one flag stands for
+        address: byte address of the first flag's element
+    """
+
+    written: NDArray[np.bool_]
+    item_bytes: int
+    address: int
+
+
+@dataclass(frozen=True)
+class Autotuning:
+    """How @triton.autotune would run a kernel before its launch.
+
+    Args:
+        configs: how many configurations it would time
+        restored: parameters that it resets or restores between runs
+        has_hook: a hook of the author's own prepares each run
+        declared_at: `file:line` of the decorated kernel
+    """
+
+    configs: int
+    restored: tuple[str, ...] = ()
+    has_hook: bool = False
+    declared_at: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class Memory:
     """A tensor argument: the bytes that its elements span, at an address of their own.
 
@@ -22,6 +54,7 @@ class Memory:
         pointer: byte address the kernel is handed (that of element 0)
         tensor_name: the caller's name for the tensor, where known
         padding: what lanes outside hold when a descriptor made on the host loads them, 0 or NaN
+        undefined: which elements of the storage were written; None when all were, or it is not known
     """
 
     name: str
@@ -34,6 +67,7 @@ class Memory:
     pointer: int
     tensor_name: str = ""
     padding: float = 0.0
+    undefined: Undefined | None = None
 
     @property
     def elements(self) -> int:
@@ -62,7 +96,7 @@ class Launch:
     `arguments` line up with the TTIR function's parameters (constexprs and arguments specialised
     away are in `constexprs` instead). `ttir` is the module's text. `file`, `first_line` and
     `source` show the kernel as its author wrote it. `reachable` are tensors that are no arguments
-    but whose addresses the arguments hold.
+    but whose addresses the arguments hold. `launched_at` is the caller's `file:line`.
     """
 
     kernel: str
@@ -75,6 +109,8 @@ class Launch:
     first_line: int = 0
     source: str = ""
     reachable: tuple[Memory, ...] = ()
+    launched_at: str = ""
+    autotuning: Autotuning | None = None
 
     @property
     def programs(self) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.engine.launch import Launch, Memory
-from tilesight.ir.module import Location, Operation
+from tilesight.ir.module import Location, Module, Operation
 
 AccessKind = Literal["load", "store", "atomic"]
 
@@ -48,6 +49,25 @@ class Access:
     values: NDArray[np.generic] | None
 
 
+@dataclass(frozen=True, eq=False)
+class Executed:
+    """One execution of an operation by a chunk of programs.
+
+    Args:
+        operation: the TTIR operation
+        operands, results: the engine's values (`engine.values`): an array [P, *B] with extents 1 where it
+            does not vary, a LaneSum, a Pointer or a Descriptor; an array that is passed on is the same object
+        programs: [P] int64, linear program ids
+        active: [P] bool of the programs that execute it, or None when all do
+    """
+
+    operation: Operation
+    operands: tuple[Any, ...]
+    results: tuple[Any, ...]
+    programs: NDArray[np.int64]
+    active: NDArray[np.bool_] | None
+
+
 class Listener:
     """Base class: override what you want to hear; what is not overridden costs nothing.
 
@@ -66,6 +86,13 @@ class Listener:
 
     def after_access(self, access: Access) -> None:
         """After memory was read or written; `values` is filled."""
+
+    def watched(self, module: Module) -> Collection[Operation]:
+        """The operations that `after_step` is to be called for; those inside combining regions are not heard."""
+        return ()
+
+    def after_step(self, executed: Executed) -> None:
+        """After a watched operation was executed."""
 
     def launch_ends(self, launch: Launch) -> None:
         """After the last program ran."""

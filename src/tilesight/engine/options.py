@@ -20,6 +20,9 @@ class ExecutionOptions:
         undefined: what masked-off lanes without `other` hold: "poison" (NaN, or a large odd
             integer) or a number
         output: where device prints go; None for standard output
+        loop_limit: rounds after which a loop is given up as one that does not end
+        programs: linear ids of the only programs to run, in this order; None for all
+        backwards: run programs from the last to the first
         spin_limit: rounds after which a loop that waits for other programs, and counts as it does, is given up
     """
 
@@ -29,3 +32,6 @@ class ExecutionOptions:
     undefined: str | float = "poison"
     output: TextIO | None = None
     spin_limit: int = 100_000
+    loop_limit: int = 1_000_000
+    programs: tuple[int, ...] | None = None
+    backwards: bool = False

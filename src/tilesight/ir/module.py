@@ -28,8 +28,19 @@ class Location:
         known = [frame for frame in (self, *self.callers) if frame.file]
         return known[-1] if known else self
 
+    @property
+    def user_frame(self) -> Location:
+        """The innermost frame of the author's own code: a helper's line rather than its call, Triton's skipped."""
+        known = [frame for frame in (self, *self.callers) if frame.file and not _is_triton(frame.file)]
+        return known[0] if known else self.kernel_frame
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else "unknown location"
+
+
+def _is_triton(file: str) -> bool:
+    """Whether a file is part of Triton's package."""
+    return "/triton/language/" in file or "/triton/runtime/" in file or "/triton/tools/" in file
 
 
 UNKNOWN = Location()

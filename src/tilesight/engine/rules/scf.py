@@ -24,6 +24,7 @@ def run_for(frame: Frame, operation: Operation, *operands: Any) -> tuple[Any, ..
         return tuple(_run_divergent_for(frame, operation, operands[:3], carried))
     if operation.attributes.get("unsignedCmp"):
         lower, upper, step = (bound % (1 << 8 * dtype.itemsize) for bound in (lower, upper, step))
+    frame.check_rounds(operation, len(range(lower, upper, step)))
     for index in range(lower, upper, step):
         induction = np.array([index], np.int64).astype(dtype)
         carried = frame.run_region(operation.regions[0], [induction, *carried])
@@ -42,7 +43,9 @@ def _run_divergent_for(frame: Frame, operation: Operation, bounds: tuple[Array, 
     """Each program runs its own number of iterations; those that are done keep their values."""
     index, upper, step = (np.broadcast_to(bound, (frame.chunk.size,)) for bound in bounds)
     unsigned = f"u{index.dtype.itemsize}" if operation.attributes.get("unsignedCmp") else index.dtype
+    rounds = 0
     while True:
+        frame.check_rounds(operation, rounds := rounds + 1)
         running = frame.is_active(index.view(unsigned) < upper.view(unsigned))
         if not running.any():
             return carried
@@ -83,7 +86,9 @@ def run_while(frame: Frame, operation: Operation, *carried: Any) -> tuple[Any, .
     wait = frame.chunk.wait if waits_for_others(operation) else None
     active, values = frame.active, list(carried)
     results: list[Any] | None = None
+    rounds = 0
     while True:
+        frame.check_rounds(operation, rounds := rounds + 1)
         condition, *passed = frame.run_region(before, values, active)
         if results is None or active is None:
             results = passed
