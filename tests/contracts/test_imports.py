@@ -23,6 +23,7 @@ FLOW = (
     ("predict", "bench"),
     ("roads",),
     ("report",),
+    ("testing",),
     ("learn",),
     ("cli",),
     ("__init__", "__main__"),

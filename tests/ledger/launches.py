@@ -42,7 +42,7 @@ def make_access(
         memory=memory,
         programs=np.arange(full[0], dtype=np.int64),
         shape=full,
-        address=address,
+        lanes=address,
         mask=mask,
         out_of_bounds=out_of_bounds,
         item_bytes=item_bytes,

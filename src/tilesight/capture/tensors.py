@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tilesight.capture.undefined import written_in, written_of
 from tilesight.engine.launch import Memory
 from tilesight.errors import InputError
 
@@ -59,6 +60,7 @@ def memory_of(name: str, tensor: Any, tensor_name: str = "") -> Memory:
         strides=tuple(base.stride()),
         pointer=pointer,
         tensor_name=tensor_name,
+        undefined=written_of(base),
     )
 
 
@@ -80,6 +82,7 @@ def _memory_of_view(name: str, view: Any, tensor_name: str) -> Memory:
         strides=tuple(view.stride()),
         pointer=view.data_ptr(),
         tensor_name=tensor_name,
+        undefined=written_in(storage),
     )
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.checks.finding import Finding
+from tilesight.checks.gaps import Gaps
+from tilesight.checks.place import line_of, name_of
 from tilesight.engine.launch import Launch, Memory
 from tilesight.engine.listener import Access, Listener
 
@@ -16,7 +18,7 @@ SHOWN_PROGRAMS = 8
 WRAPPED_INDEX = 1 << 30
 """An index this far below 0 is more likely an int32 that wrapped around than a wrong offset."""
 
-Side = Literal["end", "start", "boundary", "nowhere"]
+Side = Literal["end", "start", "boundary", "gap", "nowhere"]
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 
 
@@ -42,14 +44,18 @@ class BoundsCheck(Listener):
 
     def __init__(self) -> None:
         self._faults: dict[tuple[str, int, str, str], _Fault] = {}
-        self._file = ""
+        self._launch: Launch | None = None
+        self._gaps: dict[int, Gaps] = {}
 
     def after_access(self, access: Access) -> None:
-        if access.out_of_bounds is None:
+        gaps = self._gaps.get(id(access.memory)) if access.memory is not None else None
+        between = gaps.lanes_between(access) if gaps is not None else None
+        found = access.out_of_bounds if access.out_of_bounds is not None else between
+        if found is None:
             return
-        outside = np.broadcast_to(access.out_of_bounds, access.shape).reshape(access.shape[0], -1)
+        outside = np.broadcast_to(found, access.shape).reshape(access.shape[0], -1)
         rows = np.flatnonzero(outside.any(axis=1))
-        location, tensor = access.location, _name_of(access.memory)
+        location, tensor = access.operation.location.user_frame, name_of(access.memory)
         key = (location.file, location.line, tensor, access.kind)
         known = self._faults.get(key)
         if known is None or int(access.programs[rows[0]]) < known.first_program:
@@ -62,17 +68,14 @@ class BoundsCheck(Listener):
         fault.programs.update(access.programs[rows].tolist())
 
     def launch_begins(self, launch: Launch) -> None:
-        """Remember the kernel's file: TTIR from Triton's cache names the path it was first compiled under."""
-        self._file = launch.file
+        """Remember the launch, and which of its tensors are views with elements of others between theirs."""
+        self._launch = launch
+        self._gaps = {id(memory): gaps for memory in launch.memories if (gaps := Gaps.of(memory)) is not None}
 
     def findings(self) -> list[Finding]:
         """One finding for each line, tensor and kind of access, in the order of lines."""
-        faults = sorted(self._faults.values(), key=lambda fault: fault.access.location.line)
-        return [_finding(fault, self._file or fault.access.location.file) for fault in faults]
-
-
-def _name_of(memory: Memory | None) -> str:
-    return (memory.tensor_name or memory.name) if memory else ""
+        found = [_finding(fault, self._launch) for fault in self._faults.values()]
+        return sorted(found, key=lambda finding: finding.line)
 
 
 def _first_fault(access: Access, outside: NDArray[np.bool_], row: int, tensor: str) -> _Fault:
@@ -97,21 +100,26 @@ def _side_of(memory: Memory | None, address: NDArray[np.int64], item_bytes: int)
     lowest = (int(address.min()) - memory.pointer) // item_bytes
     if int(address.max()) + item_bytes > memory.address + len(memory.data):
         return "end", lowest
-    return ("start" if int(address.min()) < memory.address else "boundary"), lowest
+    if int(address.min()) < memory.address:
+        return "start", lowest
+    is_between = ((address - memory.address) % item_bytes == 0).all() and len(memory.data) >= item_bytes
+    return ("gap" if is_between else "boundary"), lowest
 
 
-def _finding(fault: _Fault, file: str) -> Finding:
+def _finding(fault: _Fault, launch: Launch | None) -> Finding:
+    frame = fault.access.operation.location.user_frame
+    file, line = line_of(fault.access.operation, launch) if launch is not None else (frame.file, frame.line)
     return Finding(
         kind="out-of-bounds",
         file=file,
-        line=fault.access.location.line,
+        line=line,
         programs=tuple(sorted(fault.programs)[:SHOWN_PROGRAMS]),
         program_count=len(fault.programs),
         lanes=fault.first_lanes,
         lane_count=fault.lane_count,
         tensor=fault.tensor,
         message=_message(fault),
-        hint=_hint(fault),
+        hint=_hint(fault, launch),
     )
 
 
@@ -123,12 +131,20 @@ def _message(fault: _Fault) -> str:
     memory = fault.access.memory
     if memory is None:
         return f"{fault.access.kind} {verb} an address that lies in no tensor: {where}"
-    place = {"end": "past its end", "start": "before its start", "boundary": "between two of its elements"}[fault.side]
+    place = {
+        "end": "past its end",
+        "start": "before its start",
+        "boundary": "between two of its elements",
+        "gap": "what lies between the view's elements",
+    }[fault.side]
     tensor = fault.tensor
-    return f"{fault.access.kind} of {tensor} {verb} {place}: {where}; {tensor} has {memory.elements} elements"
+    size = f"{tensor} has {memory.elements} elements"
+    if fault.side == "gap":
+        size = f"{tensor} is a view of shape {list(memory.shape)} with strides {list(memory.strides)}"
+    return f"{fault.access.kind} of {tensor} {verb} {place}: {where}; {size}"
 
 
-def _hint(fault: _Fault) -> str:
+def _hint(fault: _Fault, launch: Launch | None) -> str:
     memory = fault.access.memory
     if memory is None:
         return "derive the pointer from one of the kernel's tensor arguments"
@@ -139,7 +155,19 @@ def _hint(fault: _Fault) -> str:
     reason = "the mask lets too many lanes through" if _has_mask(fault.access) else "the mask is missing"
     if fault.side == "start":
         return f"mask with offsets >= 0 ({reason})"
-    return f"mask with offsets < {memory.elements} ({reason})"
+    if fault.side == "gap":
+        return f"use the tensor's strides for its offsets, and mask each axis with its own extent ({reason})"
+    name = _argument_with(launch, memory.elements)
+    bound = f"{name} = {memory.elements}" if name else f"{memory.elements}"
+    return f"mask with offsets < {bound} ({reason})"
+
+
+def _argument_with(launch: Launch | None, value: int) -> str:
+    """The scalar argument that holds a number; empty where none or several do."""
+    names = (
+        [each.name for each in launch.arguments if type(each.value) is int and each.value == value] if launch else []
+    )
+    return names[0] if len(names) == 1 else ""
 
 
 def _has_mask(access: Access) -> bool:

@@ -2,41 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tilesight.checks.bounds import BoundsCheck
+from tilesight.checks.clashes import find_overwrites, find_races, find_uninitialised_reads
+from tilesight.checks.coverage import MaskReach, Output, find_idle_programs, find_short_grids, note_written
 from tilesight.checks.finding import Finding
+from tilesight.checks.footprint import Footprint
+from tilesight.checks.masks import find_wasted_masks
+from tilesight.checks.overflow import OverflowCheck
+from tilesight.checks.repeated_loads import find_repeated_loads
 from tilesight.checks.replay import Replay
+from tilesight.checks.reruns import find_aliasing, find_autotuned_updates, find_order_dependence
 from tilesight.engine import ExecutionOptions, Launch, Listener
 from tilesight.ir.module import Module
 
-Inspection = Callable[[Replay], list[Finding]]
+Variants = Callable[[], Iterable[Module]]
+INSPECTIONS: tuple[Callable[[Replay], list[Finding]], ...] = (
+    find_repeated_loads,
+    find_order_dependence,
+    find_aliasing,
+    find_autotuned_updates,
+)
 
 
 class Sanitizer:
     """Looks for every kind of fault in one launch.
 
-    Make it before the launch runs, hand its `listeners` to the engine, ask for `findings` afterwards.
+    Make it before the launch runs, hand its `listeners` to the engine, ask for `findings` right afterwards.
+    What nobody has written is a fault only once everything is over: keep the `outputs` for
+    `coverage.find_never_written`.
 
     Args:
         module: the kernel's
         launch: what will run
         options: of the engine
+        variants: makes the module with other compile-time integers (see `masks`); without it no mask is
+            called wasted
     """
 
-    def __init__(self, module: Module, launch: Launch, options: ExecutionOptions) -> None:
+    def __init__(
+        self, module: Module, launch: Launch, options: ExecutionOptions, variants: Variants | None = None
+    ) -> None:
         self._replay = Replay.of(module, launch, options)
+        self._variants = variants
         self._bounds = BoundsCheck()
-        self._inspections: tuple[Inspection, ...] = ()
+        self._overflow = OverflowCheck()
+        self._footprint = Footprint(module, launch)
+        self._reach = MaskReach(module)
+        self.outputs: list[Output] = []
 
     @property
     def listeners(self) -> Sequence[Listener]:
         """What listens while the launch runs."""
-        return (self._bounds,)
+        return (self._bounds, self._overflow, self._footprint, self._reach)
 
     def findings(self) -> list[Finding]:
         """What was found, in the order of lines; call it once, when the launch is over."""
-        found = self._bounds.findings()
-        for inspect in self._inspections:
-            found += inspect(self._replay)
+        replay, footprint = self._replay, self._footprint
+        module, launch = replay.module, replay.launch
+        self.outputs = note_written(footprint, self._reach, launch)
+        found = self._overflow.findings(replay)
+        found += [each for each in self._bounds.findings() if not self._overflow.explains(each)]
+        found += find_races(footprint, launch)
+        found += find_uninitialised_reads(footprint, launch)
+        found += find_overwrites(footprint, launch)
+        found += find_short_grids(footprint, self._reach, launch)
+        found += find_idle_programs(footprint, module, launch)
+        for inspect in INSPECTIONS:
+            found += inspect(replay)
+        if self._variants is not None:
+            found += find_wasted_masks(module, launch, self._variants)
         return sorted(found, key=lambda finding: (finding.file, finding.line, finding.kind))

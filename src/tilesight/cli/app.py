@@ -17,6 +17,7 @@ COMMANDS = {
     "observe": "The compiled road: what torch.compile makes of FILE.py:NAME.",
     "run": "Run a script unchanged and report every launch and compiled region.",
     "trace": "The hand-written road: tiles, masks, bytes and findings of a launch.",
+    "check": "The sanitizer and the correctness matrix of a launch or a case.",
     "compare": "Eager, compiled and hand-written side by side for FILE.py:CASE.",
 }
 

@@ -8,7 +8,7 @@ from tilesight.cli.deliver import deliver, stdout_kept_for_json
 from tilesight.cli.edge import EXIT_FINDINGS, failures_in_one_line
 from tilesight.cli.options import Outputs, output_options, target_option
 from tilesight.cli.progress import working
-from tilesight.roads.model import Comparison
+from tilesight.roads.model import Comparison, is_fault
 
 
 @click.command("compare", short_help="Eager, compiled and hand-written side by side.")
@@ -35,4 +35,4 @@ def command(spec: str, on: str | None, target: str, outputs: Outputs) -> None:
 def has_fault(comparison: Comparison) -> bool:
     """A provider's numbers are wrong, or a launch of the hand-written one has a finding."""
     is_wrong = any(provider.ok is False for provider in comparison.providers)
-    return is_wrong or any(trace.findings for trace in comparison.hand)
+    return is_wrong or any(is_fault(finding) for trace in comparison.hand for finding in trace.findings)

@@ -9,7 +9,7 @@ import click
 from tilesight.cli.deliver import deliver, stdout_kept_for_json
 from tilesight.cli.edge import EXIT_FINDINGS, complain, failures_in_one_line
 from tilesight.cli.options import Outputs, output_options, target_option
-from tilesight.roads.model import ScriptRun
+from tilesight.roads.model import ScriptRun, is_fault
 
 OWN_OPTIONS = ("--json", "--html", "--lang", "--check", "--target")
 
@@ -43,7 +43,7 @@ def command(script: str, arguments: tuple[str, ...], check: bool, target: str, o
 
 def exit_code(seen: ScriptRun) -> int:
     """The script's own code where it failed, else 1 on findings."""
-    has_findings = any(trace.findings for trace in seen.launches)
+    has_findings = any(is_fault(finding) for trace in seen.launches for finding in trace.findings)
     return seen.exit or (EXIT_FINDINGS if has_findings else 0)
 
 

@@ -8,6 +8,7 @@ from tilesight.cli.deliver import deliver_traces, stdout_kept_for_json
 from tilesight.cli.edge import EXIT_FINDINGS, failures_in_one_line
 from tilesight.cli.options import Outputs, output_options, target_option
 from tilesight.errors import InputError
+from tilesight.roads.model import is_fault
 
 
 @click.command(
@@ -34,5 +35,5 @@ def command(spec: str, arguments: tuple[str, ...], target: str, outputs: Outputs
         if not traces:
             raise InputError("no Triton kernel was launched", where=spec, expected="at least one launch")
         deliver_traces(traces, outputs, spec)
-        if any(trace.findings for trace in traces):
+        if any(is_fault(finding) for trace in traces for finding in trace.findings):
             raise click.exceptions.Exit(EXIT_FINDINGS)

@@ -221,11 +221,12 @@ def begin_access(
         memory=lanes.memory,
         programs=chunk.programs,
         shape=shape,
-        address=spread_integers(lanes.address),
+        lanes=lanes.address,
         mask=lanes.mask,
         out_of_bounds=outside,
         item_bytes=item_bits(pointee) // 8,
         values=values,
+        lattice=lanes.lattice(),
     )
     _tell(chunk.hear_before, access)
     return access

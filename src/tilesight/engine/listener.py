@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.engine.launch import Launch, Memory
+from tilesight.engine.memory import Lattice
+from tilesight.engine.values import LaneSum, spread_integers
 from tilesight.ir.module import Location, Module, Operation
 
 AccessKind = Literal["load", "store", "atomic"]
@@ -29,11 +31,12 @@ class Access:
         memory: the tensor that the pointers derive from; None where it is not one tensor
         programs: [P] int64, linear program ids (x fastest, then y, then z)
         shape: (P, *B), the full shape
-        address: [P, *B] int64, byte address of each lane
+        lanes: their byte addresses, spread out as `address` when somebody asks
         mask: [P, *B] bool of lanes that access, or None when all do
         out_of_bounds: [P, *B] bool of active lanes outside `memory`, or None when there are none
         item_bytes: bytes of one lane
         values: [P, *B] what was loaded or is stored; None before a load
+        lattice: the addresses as a start and a stride an axis; None when they are not that
     """
 
     kind: AccessKind
@@ -42,11 +45,17 @@ class Access:
     memory: Memory | None
     programs: NDArray[np.int64]
     shape: tuple[int, ...]
-    address: NDArray[np.int64]
+    lanes: NDArray[np.int64] | LaneSum
     mask: NDArray[np.bool_] | None
     out_of_bounds: NDArray[np.bool_] | None
     item_bytes: int
     values: NDArray[np.generic] | None
+    lattice: Lattice | None = None
+
+    @property
+    def address(self) -> NDArray[np.int64]:
+        """[P, *B] int64, byte address of each lane; extent 1 where it does not vary."""
+        return spread_integers(self.lanes)
 
 
 @dataclass(frozen=True, eq=False)

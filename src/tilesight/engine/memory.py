@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,10 @@ class Lanes:
 
     def lattice(self) -> Lattice | None:
         """The addresses as one start and a constant stride an axis, or None when they are not that."""
+        return self._lattice
+
+    @cached_property
+    def _lattice(self) -> Lattice | None:
         terms = terms_of(self.address)
         if self.memory is None or terms is None:
             return None

@@ -13,16 +13,16 @@ from typing import cast
 
 from tilesight.checks.finding import Finding
 from tilesight.ledger.model import AccessRow
-from tilesight.roads.model import Comparison, Graph, Kernel, Observation, Provider, ScriptRun, Trace
+from tilesight.roads.model import Check, Comparison, Graph, Kernel, Observation, Provider, ScriptRun, Trace
 
-Record = Observation | Trace | Comparison | ScriptRun
+Record = Observation | Trace | Comparison | ScriptRun | Check
 Json = dict[str, object]
 
 
 def to_dict(record: Record) -> Json:
     """The record under the keys of the command-line contract; safe for `json.dumps`.
 
-    Args:    record: what `observe`, `trace`, `compare` or `run` returned
+    Args:    record: what `observe`, `trace`, `compare`, `run` or `check` returned
     Returns: a new dict; keys always come in the same order
     """
     match record:
@@ -34,6 +34,8 @@ def to_dict(record: Record) -> Json:
             return _comparison(record)
         case ScriptRun():
             return _script_run(record)
+        case Check():
+            return _check(record)
 
 
 def traces_to_dict(traces: Sequence[Trace]) -> Json:
@@ -148,4 +150,17 @@ def _script_run(run: ScriptRun) -> Json:
         "launches": [_trace(trace) for trace in run.launches],
         "regions": [_observation(region) for region in run.regions],
         "notes": list(run.notes),
+    }
+
+
+def _check(check: Check) -> Json:
+    return {
+        "subject": check.subject,
+        "target": check.target,
+        "ok": check.ok,
+        "smallest_failing": check.smallest_failing,
+        "cases": plain(check.cases),
+        "findings": [_finding(finding) for finding in check.findings],
+        "launches": check.launches,
+        "notes": list(check.notes),
     }

@@ -20,8 +20,11 @@ WIDTH = 100
 SHOWN_KERNELS = 3
 """Sources are printed up to this many kernels; more are left to the HTML report."""
 SHOWN_ROWS = 20
+SHOWN_SHAPES = 48
+"""Rows of the correctness matrix: all of those that are planned."""
 
 STYLES = {"good": "green", "bad": "bold red", "unknown": "dim italic", "masked": "yellow", "total": "bold"}
+LEVELS = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 
 
 def print_report(record: Record, lang: Lang = "en", console: Console | None = None) -> None:
@@ -59,6 +62,8 @@ def _body(words: Catalogue, shown: ReportView) -> list[RenderableType]:
     parts: list[RenderableType] = [_facts(shown.facts), _cards(shown)]
     parts += _findings(words, shown)
     parts += _tables(words, ("numerics", shown.numerics))
+    if shown.matrix:
+        parts += _section(words, "matrix", *(line for each in shown.matrix for line in _matrix_lines(words, each)))
     parts += _code(words, shown)
     if shown.tiles:
         parts += _section(words, "tiles", *(line for picture in shown.tiles for line in tile_lines(picture)))
@@ -95,16 +100,22 @@ def _findings(words: Catalogue, shown: ReportView) -> list[RenderableType]:
     if not shown.findings:
         return []
     lines = [_finding(words, finding) for finding in shown.findings[:SHOWN_ROWS]]
+    for line in lines[:-1] if shown.kind == "check" else ():
+        line.append("\n")
     if len(shown.findings) > SHOWN_ROWS:
         lines.append(Text(words("more_rows", count=len(shown.findings) - SHOWN_ROWS), "dim"))
     return _section(words, "findings", *lines)
 
 
 def _finding(words: Catalogue, finding: FindingView) -> Text:
+    level = "" if finding.level == "error" else f"{words(f'level_{finding.level}')}  "
+    source = f"  {finding.source}\n" if finding.source else ""
+    details = "".join(f"  {line}\n" for line in (finding.lanes, finding.case) if line)
     return Text.assemble(
-        (finding.kind, "bold red"),
-        f"  {finding.short_place}  {finding.message}\n",
-        (f"  {finding.lanes}\n", "dim"),
+        (finding.kind, LEVELS[finding.level]),
+        f"  {level}{finding.short_place}  {finding.message}\n",
+        (source, "cyan"),
+        (details, "dim"),
         (f"  {words('hint')}  ", "bold"),
         finding.hint,
     )
@@ -121,17 +132,21 @@ def _tables(words: Catalogue, *named: tuple[str, Table | None]) -> list[Renderab
     return parts
 
 
-def table_lines(words: Catalogue, table: Table) -> list[RenderableType]:
-    """A table without boxes, its title above and its caption below."""
+def _matrix_lines(words: Catalogue, table: Table) -> list[RenderableType]:
+    return [*table_lines(words, table, SHOWN_SHAPES), Text()]
+
+
+def table_lines(words: Catalogue, table: Table, most: int = SHOWN_ROWS) -> list[RenderableType]:
+    """A table without boxes, its title above and its caption below; at most so many rows."""
     grid = RichTable(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     for column in table.columns:
         grid.add_column(column.label, justify="right" if column.is_number else "left", overflow="fold")
-    for row in table.rows[:SHOWN_ROWS]:
+    for row in table.rows[:most]:
         grid.add_row(*map(_cell, row))
     parts: list[RenderableType] = [Text(table.title, "bold")] if table.title else []
     parts.append(grid)
-    if len(table.rows) > SHOWN_ROWS:
-        parts.append(Text(words("more_rows", count=len(table.rows) - SHOWN_ROWS), "dim"))
+    if len(table.rows) > most:
+        parts.append(Text(words("more_rows", count=len(table.rows) - most), "dim"))
     if table.caption:
         parts.append(Text(table.caption, "dim italic"))
     return parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -95,3 +96,8 @@ def settings_text(settings: Mapping[str, object]) -> str:
 def short_source(source: str) -> str:
     """`vec.py:8` for `/home/me/src/vec.py:8`."""
     return source.rsplit("/", 1)[-1]
+
+
+def short_paths(text: str) -> str:
+    """The text with each `/home/me/src/vec.py` in it as `vec.py`."""
+    return re.sub(r"(?<![\w.])/(?:[^\s:/]+/)*([^\s:/]+\.py)", r"\1", text)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tilesight.report.catalogue import Catalogue, Lang
 from tilesight.report.serialize import Record
+from tilesight.report.view_check import check_view
 from tilesight.report.view_comparison import comparison_view, script_view
 from tilesight.report.view_model import ReportView
 from tilesight.report.view_observation import observation_view
 from tilesight.report.view_trace import trace_view
-from tilesight.roads.model import Comparison, Observation, ScriptRun, Trace
+from tilesight.roads.model import Check, Comparison, Observation, ScriptRun, Trace
 
 
 def view(record: Record, lang: Lang = "en") -> ReportView:
@@ -29,3 +30,5 @@ def view(record: Record, lang: Lang = "en") -> ReportView:
             return comparison_view(words, record)
         case ScriptRun():
             return script_view(words, record)
+        case Check():
+            return check_view(words, record)

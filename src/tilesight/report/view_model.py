@@ -68,7 +68,14 @@ class Table:
 
 @dataclass(frozen=True)
 class FindingView:
-    """A finding: what, where (`file:line` and its short form), which lanes, and the repair."""
+    """A finding: what, where (`file:line` and its short form), which lanes, and the repair.
+
+    Args:
+        lanes: empty where no lanes are to blame
+        level: `error`, `warning` or `note`
+        source: the text of its line; may be empty
+        case: the smallest case that shows it, and how many do; empty for a launch
+    """
 
     kind: str
     place: str
@@ -77,6 +84,9 @@ class FindingView:
     tensor: str
     message: str
     hint: str
+    level: str = "error"
+    source: str = ""
+    case: str = ""
 
 
 @dataclass(frozen=True)
@@ -255,6 +265,7 @@ class ReportView:
     findings: tuple[FindingView, ...] = ()
     is_checked: bool = False
     numerics: Table | None = None
+    matrix: tuple[Table, ...] = ()
     graph: GraphPicture | None = None
     code: Code | None = None
     bars: tuple[Bar, ...] = ()

@@ -20,7 +20,7 @@ from tilesight.report.texts import (
 from tilesight.report.view_code import code
 from tilesight.report.view_model import Card, Cell, Fact, FindingView, ReportView, Table
 from tilesight.report.view_tables import Row, bars, bytes_cell, count_cell, table, text_or_not_measured
-from tilesight.roads.model import Trace
+from tilesight.roads.model import Trace, is_fault
 
 ACCESS_COLUMNS = ("line", "access", "tensor", "lanes", "masked", "out_of_bounds", "requested", "touched")
 
@@ -93,7 +93,7 @@ def masked_card(words: Catalogue, masked: int, lanes: int) -> Card:
 
 
 def findings_card(words: Catalogue, findings: Sequence[Finding]) -> Card:
-    tone = "bad" if findings else "good"
+    tone = "bad" if any(map(is_fault, findings)) else "good"
     return Card("card_findings", words("card_findings"), str(len(findings)), words("card_findings_detail"), tone)
 
 
@@ -113,10 +113,11 @@ def _finding(words: Catalogue, finding: Finding) -> FindingView:
         kind=finding.kind,
         place=place,
         short_place=short_source(place),
-        lanes=words("finding_where", programs=programs, first=first, last=last, lanes=lanes),
+        lanes=words("finding_where", programs=programs, first=first, last=last, lanes=lanes) if programs else "",
         tensor=finding.tensor,
         message=finding.message,
         hint=finding.hint,
+        level=finding.level,
     )
 
 

@@ -211,3 +211,82 @@ class ScriptRun(Displayed):
     launches: tuple[Trace, ...]
     regions: tuple[Observation, ...]
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckedFinding(Finding):
+    """A finding of a check: the smallest case that shows it, and how often it was seen.
+
+    Args:
+        case: inputs of that case, such as `f32[1,17]`; empty for a launch
+        case_count: cases that show it
+        launch_count: launches that show it
+        source: the text of its line
+    """
+
+    case: str = ""
+    case_count: int = 1
+    launch_count: int = 1
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class CheckedCase:
+    """One run of the correctness matrix.
+
+    Args:
+        inputs: the inputs as a text that `--shapes` takes
+        shape: of every tensor input
+        dtype: of the floating-point inputs; of the first tensor where there are none
+        strides: `contiguous`, or which input was laid out how
+        ok: the outputs are within tolerance; None where the operator or its launcher takes no such input
+        error: largest |output − reference| / (|reference| + rms(reference)); None when not judged
+        tolerance: what `ok` was judged by
+        note: why there is no error, in one line
+        grids: the grid of each of its launches
+        kinds: of the findings that fail it
+    """
+
+    inputs: str
+    shape: tuple[tuple[int, ...], ...]
+    dtype: str
+    strides: str
+    ok: bool | None
+    error: float | None = None
+    tolerance: float | None = None
+    note: str = ""
+    grids: tuple[tuple[int, int, int], ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Check(Displayed):
+    """What the sanitizer and the correctness matrix found of a launch or a case.
+
+    Args:
+        subject: what was checked
+        target: the GPU whose limits hold
+        cases: the runs, smallest first; of a launch function, one if it failed
+        findings: each fault once
+        launches: kernels launched in all runs
+        smallest_failing: inputs and layout of the smallest case that fails; empty when all hold
+        notes: what was left out, and why
+    """
+
+    subject: str
+    target: str
+    cases: tuple[CheckedCase, ...]
+    findings: tuple[CheckedFinding, ...]
+    launches: int
+    smallest_failing: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """No case failed, and every finding is harmless."""
+        return all(case.ok is not False for case in self.cases) and not any(map(is_fault, self.findings))
+
+
+def is_fault(finding: Finding) -> bool:
+    """Whether a finding fails a check: errors and warnings do, notes do not."""
+    return finding.level != "note"

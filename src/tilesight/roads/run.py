@@ -13,6 +13,7 @@ from tilesight.capture.inductor.on_engine import CompiledOnEngine, compiled_on_e
 from tilesight.capture.launch_errors import explain_failure
 from tilesight.capture.launches import EngineSession
 from tilesight.capture.lent.lend import lend_missing_gpu
+from tilesight.capture.provenance import Provenance
 from tilesight.capture.subject import parse_spec
 from tilesight.errors import TilesightError
 from tilesight.roads.describe import describe_graph
@@ -27,24 +28,24 @@ def run_script(script: str, args: Sequence[str], *, target: str, check: bool) ->
     Args:
         script: path of the script; its own arguments are `args`
         target: the GPU that torch.compile generates code for
-        check: reserved for the sanitizer's other findings; out-of-bounds is always found
+        check: look for every kind of fault; out-of-bounds is always found
     Raises:  InputError: when the script does not exist or raises
     """
     path = parse_spec(script).path
     chosen = find_target(target)
-    observer = TraceObserver()
     lent = lend_missing_gpu(chosen)
     session = EngineSession(int(chosen.arch), is_pinned=True, lent=lent)
+    observer = TraceObserver(session if check else None)
     session.observers.append(observer)
-    with session, compiled_on_engine(chosen) as compiled, lent or contextlib.nullcontext():
+    watched = Provenance() if check else contextlib.nullcontext()
+    with session, compiled_on_engine(chosen) as compiled, lent or contextlib.nullcontext(), watched:
         exit_code = _execute(path, args)
     regions = tuple(
         describe_graph(graph, subject=f"{path.name}:{_name(each)}", inputs=(), target=chosen)
         for each in compiled
         for graph in each.graphs
     )
-    notes = ("--check finds out-of-bounds accesses only; the other checks are not built yet",) if check else ()
-    return ScriptRun(str(path), exit_code, tuple(observer.traces), regions, notes)
+    return ScriptRun(str(path), exit_code, tuple(observer.traces), regions)
 
 
 def _name(compiled: CompiledOnEngine) -> str:

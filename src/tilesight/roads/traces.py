@@ -8,6 +8,8 @@ from typing import Any
 from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.capture.parts import find_parts
 from tilesight.checks.bounds import BoundsCheck
+from tilesight.checks.finding import Finding
+from tilesight.checks.sanitize import Sanitizer
 from tilesight.engine import Execution
 from tilesight.engine.launch import Launch, Memory
 from tilesight.engine.listener import Listener
@@ -18,24 +20,38 @@ from tilesight.targets import target as find_target
 
 
 class TraceObserver:
-    """Turns every launch of a session into a Trace."""
+    """Turns every launch of a session into a Trace.
 
-    def __init__(self) -> None:
+    Args:
+        checked: the session whose launches are put under the sanitizer; None to look for out-of-bounds alone
+    """
+
+    def __init__(self, checked: EngineSession | None = None) -> None:
         self.traces: list[Trace] = []
         self.launches: list[Launch] = []
+        self._checked = checked
+        self._sanitizer: Sanitizer | None = None
 
     def launch_begins(self, launch: Launch) -> Sequence[Listener]:
-        return (TrafficListener(), BoundsCheck(), TileListener())
+        if self._checked is None:
+            return (TrafficListener(), TileListener(), BoundsCheck())
+        self._sanitizer = Sanitizer(self._checked.module(launch.ttir), launch, self._checked.options)
+        return (TrafficListener(), TileListener(), *self._sanitizer.listeners)
 
     def launch_ends(self, launch: Launch, execution: Execution, listeners: Sequence[Listener]) -> None:
-        self.traces.append(build_trace(launch, listeners))
+        traffic, tiles, *checks = listeners
+        assert isinstance(traffic, TrafficListener) and isinstance(tiles, TileListener)
+        self.traces.append(build_trace(launch, traffic, tiles, self._findings(checks)))
         self.launches.append(launch)
 
+    def _findings(self, checks: Sequence[Listener]) -> Sequence[Finding]:
+        if self._sanitizer is not None:
+            return self._sanitizer.findings()
+        return [finding for check in checks if isinstance(check, BoundsCheck) for finding in check.findings()]
 
-def build_trace(launch: Launch, listeners: Sequence[Listener]) -> Trace:
-    """The Trace of a launch from what its listeners heard (traffic, bounds, tiles)."""
-    traffic, bounds, tiles = listeners
-    assert isinstance(traffic, TrafficListener) and isinstance(bounds, BoundsCheck) and isinstance(tiles, TileListener)
+
+def build_trace(launch: Launch, traffic: TrafficListener, tiles: TileListener, findings: Sequence[Finding]) -> Trace:
+    """The Trace of a launch from what was heard of it."""
     return Trace(
         kernel=launch.kernel,
         file=launch.file,
@@ -48,7 +64,7 @@ def build_trace(launch: Launch, listeners: Sequence[Listener]) -> Trace:
         options=launch.options,
         tensors=tuple(_tensor(memory) for memory in launch.memories),
         traffic=traffic.traffic(),
-        findings=tuple(bounds.findings()),
+        findings=tuple(findings),
         tiles=tiles.picture(),
     )
 

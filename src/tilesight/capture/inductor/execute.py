@@ -11,6 +11,7 @@ import torch
 
 from tilesight.capture.inductor.kernels import LoadedKernel, load_kernel
 from tilesight.capture.launches import installed_session
+from tilesight.capture.provenance import fill_with_poison
 from tilesight.errors import CaptureError, TilesightError
 
 _CUDA_ONLY_IMPORTS = {"AsyncCompile", "_cuda_getCurrentRawStream"}
@@ -118,10 +119,7 @@ def _undefined_memory(shape: Sequence[int], strides: Sequence[int], dtype: torch
     """A new tensor that promises nothing: NaN, or a large odd number, in every element."""
     session = installed_session()
     device = "cpu" if session is None or session.lent is None else "cuda"
-    tensor = torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype, device=device)
-    if dtype.is_floating_point or dtype.is_complex:
-        return tensor.fill_(float("nan"))
-    return tensor.fill_(True if dtype == torch.bool else torch.iinfo(dtype).max - 2)
+    return fill_with_poison(torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype, device=device))
 
 
 def run_wrapper(code: str, inputs: Sequence[Any]) -> list[Any]:

@@ -46,6 +46,7 @@ class LentCuda:
         self._mode = LentDeviceMode(self._marks, self._tell_first_use, self.suspended)
         self._calls = Patches()
         self._is_suspended = False
+        self._resumable: list[Any] = []
         self._lent = contextlib.ExitStack()
 
     def __enter__(self) -> LentCuda:
@@ -94,8 +95,9 @@ class LentCuda:
     def suspended(self) -> Generator[None]:
         """While it lasts torch is as it was, but for what tensors say of where they are: for torch's compiler."""
         modes: Any = import_module("torch.utils._python_dispatch")
-        with self._calls.lifted(), modes._disable_current_modes(), tracing_on_cuda():
+        with self._calls.lifted(), modes._disable_current_modes() as found, tracing_on_cuda():
             self._is_suspended = True
+            self._resumable = [mode for mode in reversed(found) if _watches_compiled_code(mode) or mode is self._mode]
             try:
                 yield
             finally:
@@ -109,7 +111,9 @@ class LentCuda:
             return
         self._is_suspended = False
         try:
-            with self._calls, self._mode:
+            with self._calls, contextlib.ExitStack() as stack:
+                for mode in self._resumable:
+                    stack.enter_context(mode)
                 yield
         finally:
             self._is_suspended = True
@@ -118,6 +122,11 @@ class LentCuda:
 def lend_missing_gpu(target: Target) -> LentCuda | None:
     """A `cuda` that answers as the target, to be entered; None where this machine has one, or one is lent."""
     return None if torch.cuda.is_available() else LentCuda(target)
+
+
+def _watches_compiled_code(mode: Any) -> bool:
+    """Whether a dispatch mode wants the calls of compiled code, and none that its compilation makes."""
+    return mode.ignore_compile_internals()
 
 
 def _let_dynamo_read_its_rules() -> None:

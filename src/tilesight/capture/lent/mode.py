@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tilesight.capture.lent.marks import Marks, lent_device, storage_id
 
-_BUILT_IN = frozenset({"aten", "prim", "prims", "inductor", "quantized", "profiler", "c10d"})
-_ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+BUILT_IN = frozenset({"aten", "prim", "prims", "inductor", "quantized", "profiler", "c10d"})
+ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 Suspended = Callable[[], contextlib.AbstractContextManager[None]]
 
 
@@ -53,9 +53,9 @@ class LentDeviceMode(TorchDispatchMode):
 
     def _call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Call an operator; one that was written in Python sees the lent device inside too."""
-        if isinstance(func, torch._ops.OpOverload) and func.namespace not in _BUILT_IN:
+        if isinstance(func, torch._ops.OpOverload) and func.namespace not in BUILT_IN:
             with self:
-                return func.redispatch(_ON_CPU, *args, **kwargs)
+                return func.redispatch(ON_CPU, *args, **kwargs)
         return func(*args, **kwargs)
 
 

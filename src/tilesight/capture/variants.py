@@ -1,0 +1,91 @@
+"""A kernel's module once more, with other compile-time integers: what it would be for other shapes and blocks.
+
+Built from what Triton keeps of a launch, its `ASTSource` and options. Seen on Triton 3.6, 3.7.1 and 3.8.
+"""
+
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from triton._C.libtriton import ir as triton_ir
+from triton.backends.nvidia.compiler import CUDABackend
+from triton.compiler import ASTSource, make_backend
+from triton.compiler.errors import TritonError
+
+from tilesight.errors import TilesightError
+from tilesight.ir import Module, parse_module
+
+LARGEST_CONSTANT = 1 << 20
+Path = tuple[int, ...]
+
+
+def vary_constants(source: Any, metadata: Any) -> Iterator[Module]:
+    """The module with each compile-time integer changed, one at a time; what does not compile is left out.
+
+    A number is made one larger, halved and multiplied by powers of four. Arguments that Triton took for
+    constants because they are 1 are arguments again in all of them.
+
+    Args:
+        source: Triton's ASTSource of the kernel
+        metadata: the compiled kernel's, with its options and target
+    """
+    options = metadata if isinstance(metadata, dict) else metadata._asdict()
+    constants, signature = generalise(source)
+    if signature != source.signature:
+        module = compile_ttir(source, constants, signature, options)
+        if module is None:
+            constants, signature = dict(source.constants), dict(source.signature)
+        else:
+            yield module
+    for path, value in constants.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            for other in other_values(value):
+                module = compile_ttir(source, {**constants, path: other}, signature, options)
+                if module is not None:
+                    yield module
+
+
+def other_values(value: int) -> Iterator[int]:
+    """What a compile-time integer could be instead, the likeliest to need a mask first."""
+    yield value + 1
+    if value > 1:
+        yield value // 2
+    larger = 2 * value
+    while 0 < larger <= LARGEST_CONSTANT:
+        yield larger
+        larger *= 4
+
+
+def generalise(source: Any) -> tuple[dict[Path, Any], dict[str, Any]]:
+    """Constants and signature of a source in which arguments that are 1 are arguments again."""
+    constants, signature = dict(source.constants), dict(source.signature)
+    for index, parameter in enumerate(source.fn.params):
+        if not parameter.is_constexpr and constants.get((index,)) == 1 and signature[parameter.name] == "constexpr":
+            del constants[(index,)]
+            signature[parameter.name] = "i32"
+    return constants, signature
+
+
+def compile_ttir(
+    source: Any, constants: Mapping[Path, Any], signature: Mapping[str, Any], options: Mapping[str, Any]
+) -> Module | None:
+    """A kernel's TTIR with these constants, or None where it does not compile."""
+    target: Any = options["target"]
+    backend: Any = make_backend(target)
+    parsed: Any = backend.parse_options({name: value for name, value in options.items() if value is not None})
+    changed: Any = ASTSource(source.fn, dict(signature), dict(constants), source.attrs)
+    context: Any = triton_ir.context()
+    triton_ir.load_dialects(context)
+    backend.load_dialects(context)
+    codegen = backend.get_codegen_implementation(parsed)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            module = changed.make_ir(target, parsed, codegen, backend.get_module_map(), context)
+            capability = int(backend._parse_arch(parsed.arch))
+            return parse_module(str(CUDABackend.make_ttir(module, {}, parsed, capability)))
+    except (TritonError, TilesightError, RuntimeError, ValueError, TypeError):
+        return None

@@ -1,0 +1,318 @@
+"""What a launch left unwritten, and programs that wrote nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilesight.checks.finding import Finding
+from tilesight.checks.footprint import NOBODY, Footprint
+from tilesight.checks.place import launch_line, line_of, name_of, variable_of
+from tilesight.checks.shadow import ShadowRegion
+from tilesight.checks.slices import flow_of
+from tilesight.engine.communication import ATOMICS, LOADS, STORES, UPDATES
+from tilesight.engine.launch import Launch, Memory
+from tilesight.engine.listener import Executed, Listener
+from tilesight.engine.values import LaneSum
+from tilesight.ir.module import Module, Operation, Value
+
+BELOW = {"slt": 0, "ult": 0, "sle": 1, "ule": 1}
+ABOVE = {"sgt": 0, "ugt": 0, "sge": 1, "uge": 1}
+"""Comparisons of offsets with a bound: 1 where the bound itself is let through."""
+
+SHOWN_PROGRAMS = 8
+AXES = "xyz"
+
+
+@dataclass
+class _Reach:
+    """How far the offsets of one comparison go, and how far they may."""
+
+    highest: int
+    bound: int
+
+
+class MaskReach(Listener):
+    """For each comparison of a store's mask that the program id enters: how far its offsets reach."""
+
+    hears_in_any_order = True
+
+    def __init__(self, module: Module) -> None:
+        self._sides = _bounded_offsets(module)
+        self.reached: dict[Operation, _Reach] = {}
+
+    def watched(self, module: Module) -> Collection[Operation]:
+        return self._sides.keys()
+
+    def after_step(self, executed: Executed) -> None:
+        side = self._sides[executed.operation]
+        predicate = str(executed.operation.attributes["predicate"])
+        bound = _highest(executed.operands[1 - side]) + {**BELOW, **ABOVE}[predicate]
+        highest = _highest(executed.operands[side])
+        known = self.reached.get(executed.operation)
+        if known is None:
+            self.reached[executed.operation] = _Reach(highest, bound)
+        else:
+            known.highest, known.bound = max(known.highest, highest), max(known.bound, bound)
+
+    def fallen_short(self) -> dict[Operation, _Reach]:
+        """The comparisons whose offsets end before the bound."""
+        return {each: reach for each, reach in self.reached.items() if reach.highest + 1 < reach.bound}
+
+
+def _highest(value: NDArray[np.generic] | LaneSum) -> int:
+    return value.bounds[1] if isinstance(value, LaneSum) else int(value.max(initial=0))
+
+
+def _bounded_offsets(module: Module) -> dict[Operation, int]:
+    """Comparisons of stores' masks that bound offsets made of the program id → the operand that holds those."""
+    flow = flow_of(module)
+    found: dict[Operation, int] = {}
+    for store in _stores(module):
+        masks = store.operand_segments.get("mask", ())
+        for operation in flow.backward(*masks) if masks else ():
+            predicate = str(operation.attributes.get("predicate", ""))
+            if operation.name != "arith.cmpi" or predicate not in {**BELOW, **ABOVE}:
+                continue
+            side = 0 if predicate in BELOW else 1
+            offsets, bound = operation.operands[side], operation.operands[1 - side]
+            if _has_program(flow.backward(offsets)) and _is_uniform(bound, module):
+                found[operation] = side
+    return found
+
+
+def _has_program(operations: Iterable[Operation]) -> bool:
+    names = {operation.name for operation in operations}
+    return "tt.get_program_id" in names and not names & (LOADS | ATOMICS)
+
+
+def _is_uniform(value: Value, module: Module) -> bool:
+    """Whether a bound is one number for the whole launch."""
+    names = {operation.name for operation in flow_of(module).backward(value)}
+    return not names & (LOADS | ATOMICS | {"tt.get_program_id", "tt.make_range"})
+
+
+def _stores(module: Module) -> list[Operation]:
+    operations = [operation for function in module.functions for operation in function.walk()]
+    return [operation for operation in operations if operation.name in STORES | UPDATES]
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """A tensor that a launch stored to and did not fill; whether that is a fault is known when all is over.
+
+    Args:
+        memory: the tensor
+        launch: the launch
+        operation: its first store to the tensor
+        short: the comparison of the store's mask that the grid does not exhaust, with its reach
+    """
+
+    memory: Memory
+    launch: Launch
+    operation: Operation
+    short: tuple[Operation, _Reach] | None
+
+    def missing(self) -> NDArray[np.int64]:
+        """[N] the elements, in row-major order, that nothing has written by now."""
+        undefined = self.memory.undefined
+        if undefined is None:
+            return np.empty(0, np.int64)
+        first = (self.memory.address - undefined.address) // undefined.item_bytes
+        count = len(self.memory.data) // undefined.item_bytes
+        region = ShadowRegion((self.memory,), self.memory.address, undefined.item_bytes, count)
+        written = region.view_of(self.memory, np.ascontiguousarray(undefined.written[first : first + count]))
+        return np.flatnonzero(~written.all(axis=-1).reshape(-1))
+
+
+def note_written(footprint: Footprint, reach: MaskReach, launch: Launch) -> list[Output]:
+    """Set the flags of what the launch wrote; the outputs that are not full yet."""
+    outputs: list[Output] = []
+    regions = {id(region): region for region in footprint.regions.values()}
+    short = _worst(reach)
+    for region in regions.values():
+        touched = _touched(region)
+        stores = footprint.stores.get(id(region), [])
+        for memory in region.memories:
+            if memory.undefined is not None and touched is not None:
+                _set_flags(memory, region, touched)
+                if stores and not region.view_of(memory, touched).all() and region.view_of(memory, touched).any():
+                    outputs.append(Output(memory, launch, stores[0], short))
+    return outputs
+
+
+def _worst(reach: MaskReach) -> tuple[Operation, _Reach] | None:
+    short = reach.fallen_short()
+    return max(short.items(), key=lambda item: item[1].bound - item[1].highest, default=None)
+
+
+def _touched(region: ShadowRegion) -> NDArray[np.bool_] | None:
+    """[units] what the launch stored to or updated."""
+    known = [region.known(name) for name in ("writer", "updater")]
+    touched = [each != NOBODY for each in known if each is not None]
+    return np.logical_or.reduce(touched) if touched else None
+
+
+def _set_flags(memory: Memory, region: ShadowRegion, touched: NDArray[np.bool_]) -> None:
+    undefined = memory.undefined
+    assert undefined is not None
+    start = (memory.address - region.address) // region.unit_bytes
+    part = touched[start : start + len(memory.data) // region.unit_bytes]
+    width = undefined.item_bytes // region.unit_bytes
+    if width > 1:
+        part = np.logical_and.reduce(part[: len(part) // width * width].reshape(-1, width), axis=1)
+    first = (memory.address - undefined.address) // undefined.item_bytes
+    undefined.written[first : first + len(part)] |= part
+
+
+def find_never_written(outputs: Sequence[Output]) -> list[Finding]:
+    """What is still unwritten now that all launches are over, one finding a tensor; and the grids to blame."""
+    found: list[Finding] = []
+    last = {(output.memory.address, len(output.memory.data)): output for output in outputs}
+    for output in last.values():
+        missing = output.missing()
+        if len(missing):
+            found.append(_never_written(output, missing))
+            if output.short is not None or _is_tail(output, missing):
+                found.append(_too_few(output.memory, output.launch, output.short, missing))
+    return found
+
+
+def _is_tail(output: Output, missing: NDArray[np.int64]) -> bool:
+    """Whether what is missing are the last rows (or elements) of the tensor, whole."""
+    memory = output.memory
+    row = memory.elements // max(1, memory.shape[0]) if memory.shape else 1
+    first = int(missing[0])
+    is_suffix = len(missing) == memory.elements - first
+    return is_suffix and first > 0 and first % row == 0 and output.launch.programs > 1
+
+
+def _never_written(output: Output, missing: NDArray[np.int64]) -> Finding:
+    memory = output.memory
+    file, line = line_of(output.operation, output.launch)
+    tensor, first, last = name_of(memory), int(missing[0]), int(missing[-1])
+    if last - first + 1 == len(missing):
+        which = f"elements {first} to {last}" if last > first else f"element {first}"
+    else:
+        which = f"{len(missing)} elements, {first} the first and {last} the last"
+    return Finding(
+        kind="never-written",
+        file=file,
+        line=line,
+        programs=(),
+        program_count=0,
+        lanes=(0, 0),
+        lane_count=len(missing),
+        tensor=tensor,
+        message=f"{which} of {tensor} {_shape(memory)} (from torch.empty) were stored by no program",
+        hint=f"store every element of {tensor} (look at grid, mask and strides), or make it with torch.zeros",
+    )
+
+
+def _shape(memory: Memory) -> str:
+    return f"[{', '.join(map(str, memory.shape))}]"
+
+
+def find_short_grids(footprint: Footprint, reach: MaskReach, launch: Launch) -> list[Finding]:
+    """A grid that leaves part of a tensor, which was defined before, untouched although its mask lets more through."""
+    short = _worst(reach)
+    if short is None:
+        return []
+    found: list[Finding] = []
+    for region in {id(region): region for region in footprint.regions.values()}.values():
+        touched = _touched(region)
+        for memory in region.memories:
+            if touched is None or memory.undefined is not None or not footprint.stores.get(id(region)):
+                continue
+            seen = region.view_of(memory, touched)
+            missing = np.flatnonzero(~seen.all(axis=-1).reshape(-1))
+            if 0 < len(missing) < memory.elements and short[1].bound <= memory.elements:
+                found.append(_too_few(memory, launch, short, missing))
+    return found
+
+
+def _too_few(
+    memory: Memory, launch: Launch, short: tuple[Operation, _Reach] | None, missing: NDArray[np.int64]
+) -> Finding:
+    file, line = launch_line(launch)
+    tensor = name_of(memory)
+    reason = f"its programs end before the last {len(missing)} of the tensor's {memory.elements} elements"
+    if short is not None:
+        operation, reach = short
+        name = variable_of(operation.operands[_bounded_offsets_side(operation)]) or "offsets"
+        where = line_of(operation, launch)[1]
+        reason = f"{name} reaches {reach.highest} where the mask in line {where} lets everything below {reach.bound} in"
+    return Finding(
+        kind="grid",
+        file=file,
+        line=line,
+        programs=(),
+        program_count=launch.programs,
+        lanes=(0, 0),
+        lane_count=len(missing),
+        tensor=tensor,
+        message=f"grid {launch.grid} is too small: {reason}; {len(missing)} elements of {tensor} are stored by none",
+        hint="launch triton.cdiv(n, BLOCK) programs along each axis, with the BLOCK of this launch",
+    )
+
+
+def _bounded_offsets_side(operation: Operation) -> int:
+    return 0 if str(operation.attributes["predicate"]) in BELOW else 1
+
+
+def find_idle_programs(footprint: Footprint, module: Module, launch: Launch) -> list[Finding]:
+    """Programs at the end of an axis that store nothing, whatever the other ids, where no data decides it."""
+    active = footprint.active_programs
+    elements = [memory.elements for memory in launch.memories]
+    if active.all() or not active.any() or not all(elements) or not _decides_by_ids(module):
+        return []
+    by_axis = active.reshape(launch.grid[::-1])
+    for axis in range(3):
+        used = np.asarray(by_axis.any(axis=tuple(other for other in range(3) if other != 2 - axis)))
+        count = len(used) - int(np.flatnonzero(used)[-1]) - 1
+        if count:
+            return [_idle(launch, axis, count, active)]
+    return []
+
+
+def _decides_by_ids(module: Module) -> bool:
+    """Whether what is stored depends on ids and sizes alone, and programs take one tile each."""
+    flow = flow_of(module)
+    for operation in (operation for function in module.functions for operation in function.walk()):
+        decided_by: list[Value] = []
+        if operation.name in STORES | UPDATES:
+            decided_by += operation.operand_segments.get("mask", ())
+        elif operation.name in ("scf.if", "cf.cond_br"):
+            decided_by.append(operation.operands[0])
+        elif operation.name == "scf.while":
+            return False
+        elif operation.name == "scf.for" and any(op.name in STORES | UPDATES for op in operation.walk()):
+            decided_by += operation.operands[:3]
+            if any(op.name == "tt.get_program_id" for op in flow.backward(*operation.operands[:3])):
+                return False
+        if any(op.name in LOADS | ATOMICS for op in flow.backward(*decided_by)):
+            return False
+    return True
+
+
+def _idle(launch: Launch, axis: int, count: int, active: NDArray[np.bool_]) -> Finding:
+    file, line = launch_line(launch)
+    extent = launch.grid[axis]
+    idle = np.flatnonzero(~active)
+    which = f"the last {count} of {extent} programs" if count > 1 else f"the last of {extent} programs"
+    return Finding(
+        kind="grid",
+        file=file,
+        line=line,
+        programs=tuple(idle[:SHOWN_PROGRAMS].tolist()),
+        program_count=len(idle),
+        lanes=(0, 0),
+        lane_count=0,
+        tensor="",
+        message=f"grid {launch.grid} is too large: {which} along {AXES[axis]} store nothing",
+        hint="launch triton.cdiv(n, BLOCK) programs, with the BLOCK that this launch uses",
+        level="warning",
+    )

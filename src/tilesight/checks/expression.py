@@ -1,0 +1,86 @@
+"""An operation as its author wrote it: `pid * BLOCK`, with the names that TTIR has kept."""
+
+from __future__ import annotations
+
+from tilesight.checks.place import variable_of
+from tilesight.checks.slices import flow_of
+from tilesight.ir.module import DenseElements, Module, Operation, Value
+from tilesight.ir.types import item_bits
+
+SYMBOLS = {
+    "arith.addi": "+",
+    "arith.subi": "-",
+    "arith.muli": "*",
+    "arith.shli": "<<",
+    "arith.divsi": "//",
+    "arith.remsi": "%",
+    "arith.andi": "&",
+    "arith.ori": "|",
+}
+SHAPED = frozenset(
+    {"arith.extsi", "arith.extui", "arith.index_cast"}
+    | {f"tt.{name}" for name in ("splat", "broadcast", "expand_dims", "reshape", "trans")}
+)
+DEEPEST = 2
+SHOWN = "shown"
+"""Attribute of an operation that stands for others: how they were written."""
+
+
+def describe(operation: Operation, module: Module) -> str:
+    """The operation as an expression; a cast to a narrower type as `x.to(tl.int32)`."""
+    if SHOWN in operation.attributes:
+        return str(operation.attributes[SHOWN])
+    return _Writer(operation, module).operation(operation, 0)
+
+
+def castable(operation: Operation, module: Module) -> str:
+    """The operand that its author would cast: one with a name or a program id rather than a number; empty for none."""
+    if SHOWN in operation.attributes:
+        return ""
+    writer = _Writer(operation, module)
+    written = [writer.value(value, DEEPEST) for value in operation.operands]
+    ids = [text for text in written if text.startswith("tl.program_id")]
+    names = [text for text in written if text.isidentifier()]
+    return next(iter(names + ids), "")
+
+
+class _Writer:
+    """Writes values with the names they have, except those that are parts of the statement itself.
+
+    Triton names every part of `offsets = pid * BLOCK + …` after `offsets`.
+    """
+
+    def __init__(self, operation: Operation, module: Module) -> None:
+        self._definitions = flow_of(module).definitions
+        self._statement = variable_of(operation.results[0]), operation.location.user_frame.line
+
+    def operation(self, operation: Operation, depth: int) -> str:
+        if operation.name == "arith.trunci":
+            return f"{self.value(operation.operands[0], depth + 1)}.to(tl.int{item_bits(operation.results[0].type)})"
+        left, right = (self.value(value, depth + 1) for value in operation.operands)
+        return f"{left} {SYMBOLS[operation.name]} {right}"
+
+    def value(self, value: Value, depth: int) -> str:
+        operation = self._definitions.get(value)
+        while operation is not None and operation.name in SHAPED:
+            value = operation.operands[0]
+            operation = self._definitions.get(value)
+        if operation is None:
+            return variable_of(value) or value.name
+        if operation.name == "arith.constant":
+            return _number(operation)
+        name = variable_of(value)
+        if name and (name, operation.location.user_frame.line) != self._statement:
+            return name
+        if operation.name == "tt.get_program_id":
+            return f"tl.program_id({operation.attributes['axis']})"
+        if operation.name == "tt.make_range":
+            return f"tl.arange({operation.attributes['start']}, {operation.attributes['end']})"
+        if operation.name in SYMBOLS and depth <= DEEPEST:
+            return f"({self.operation(operation, depth)})"
+        return "…"
+
+
+def _number(operation: Operation) -> str:
+    held = operation.attributes["value"]
+    return str(held.values[0]) if isinstance(held, DenseElements) else str(held)

@@ -1,0 +1,151 @@
+"""Masks that are true in every lane, whatever the shapes: proven from the intervals of what they compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from tilesight.checks.finding import Finding
+from tilesight.checks.intervals import Intervals
+from tilesight.checks.place import line_of
+from tilesight.checks.slices import Flow, flow_of
+from tilesight.engine.launch import Launch
+from tilesight.ir.module import Location, Module, Operation, Value
+
+MOVES = frozenset({"tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.splat", "tt.trans"})
+
+Place = tuple[str, int, int]
+
+
+def find_wasted_masks(module: Module, launch: Launch, variants: Callable[[], Iterable[Module]]) -> list[Finding]:
+    """Comparisons in masks that hold in every lane whatever the shapes, one finding a line.
+
+    A comparison with a compile-time constant may be needed by another value of the constant: what is
+    proven of the module must hold in every variant of it as well.
+
+    Args:
+        module: the kernel's
+        launch: its launch
+        variants: makes the module with other compile-time integers; asked only when something is proven
+    """
+    proven = _proven_places(module)
+    if not proven:
+        return []
+    has_constants = any(isinstance(value, int) and not isinstance(value, bool) for value in launch.constexprs.values())
+    seen = 0
+    for variant in variants():
+        seen += 1
+        proven = {place: use for place, use in proven.items() if place not in _doubtful_places(variant)}
+        if not proven:
+            return []
+    if has_constants and not seen:
+        return []
+    return _findings(proven, launch)
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A comparison in the mask of a memory operation, and whether it is all there is to the mask."""
+
+    comparison: Operation
+    access: Operation
+    is_whole: bool
+
+
+def _findings(proven: dict[Place, list[_Use]], launch: Launch) -> list[Finding]:
+    lines: dict[tuple[str, int], list[_Use]] = {}
+    for uses in proven.values():
+        lines.setdefault(line_of(uses[0].comparison, launch), []).extend(uses)
+    return [_finding(file, line, uses, launch) for (file, line), uses in lines.items()]
+
+
+def _finding(file: str, line: int, uses: list[_Use], launch: Launch) -> Finding:
+    accesses = sorted({line_of(use.access, launch)[1] for use in uses})
+    where = f"line{'s' * (len(accesses) > 1)} {', '.join(map(str, accesses))}"
+    is_whole = all(use.is_whole for use in uses)
+    what = "the mask" if is_whole else "a part of the mask"
+    hint = "leave the mask out" if is_whole else "leave this comparison out of the mask"
+    return Finding(
+        kind="contract",
+        file=file,
+        line=line,
+        programs=(),
+        program_count=launch.programs,
+        lanes=(0, 0),
+        lane_count=0,
+        tensor="",
+        message=f"{what} of {where} is true in every lane of every launch, whatever the shapes and block sizes",
+        hint=hint,
+        level="warning",
+    )
+
+
+def _proven_places(module: Module) -> dict[Place, list[_Use]]:
+    """The source positions of comparisons that hold wherever a mask uses them."""
+    proven, doubtful = _judged(module)
+    return {place: uses for place, uses in proven.items() if place not in doubtful}
+
+
+def _doubtful_places(module: Module) -> set[Place]:
+    return _judged(module)[1]
+
+
+def _judged(module: Module) -> tuple[dict[Place, list[_Use]], set[Place]]:
+    """Comparisons of masks by their position: those that are proven, and those that are not."""
+    judge = _Judge(flow_of(module), Intervals(module))
+    proven: dict[Place, list[_Use]] = {}
+    doubtful: set[Place] = set()
+    for access in (inner for function in module.functions for inner in function.walk()):
+        for mask in access.operand_segments.get("mask", ()):
+            parts = list(judge.parts(mask))
+            for part in parts:
+                if part is None:
+                    continue
+                place = _place_of(part.location)
+                if judge.holds(part):
+                    proven.setdefault(place, []).append(_Use(part, access, len(parts) == 1))
+                else:
+                    doubtful.add(place)
+    return proven, doubtful
+
+
+def _place_of(location: Location) -> Place:
+    frame = location.user_frame
+    return frame.file, frame.line, frame.column
+
+
+class _Judge:
+    """Decides which comparisons of a module hold in every lane."""
+
+    def __init__(self, flow: Flow, intervals: Intervals) -> None:
+        self._flow = flow
+        self._intervals = intervals
+
+    def parts(self, mask: Value) -> Iterator[Operation | None]:
+        """What gives each part of a conjunction, such as a comparison; None for an argument."""
+        operation = self._flow.definitions.get(mask)
+        if operation is None:
+            yield None
+        elif operation.name == "arith.andi" or operation.name in MOVES:
+            for operand in operation.operands:
+                yield from self.parts(operand)
+        elif operation.name != "arith.constant":
+            yield operation
+
+    def holds(self, comparison: Operation) -> bool:
+        """Whether a comparison holds in every lane."""
+        if comparison.name != "arith.cmpi":
+            return False
+        left, right = (self._intervals.of(operand) for operand in comparison.operands)
+        predicate = str(comparison.attributes["predicate"])
+        if predicate.startswith("u"):
+            if left.low < 0 or right.low < 0:
+                return False
+            predicate = f"s{predicate[1:]}"
+        if predicate in ("sgt", "sge"):
+            left, right, predicate = right, left, {"sgt": "slt", "sge": "sle"}[predicate]
+        if predicate == "ne":
+            return left.is_below(right) or right.is_below(left)
+        if predicate == "eq":
+            return left.is_below(right, 0) and right.is_below(left, 0)
+        return left.is_below(right, 1 if predicate == "slt" else 0)

@@ -1,0 +1,221 @@
+"""The sanitizer on a launch, and on a case over a matrix of shapes, dtypes and layouts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tilesight.capture.case import Case
+from tilesight.capture.launches import EngineSession, installed_session
+from tilesight.capture.lent.lend import lend_missing_gpu
+from tilesight.capture.provenance import Provenance
+from tilesight.capture.subject import load_file, look_up, parse_spec
+from tilesight.engine import ExecutionOptions
+from tilesight.errors import InputError
+from tilesight.roads.check_launches import CheckObserver
+from tilesight.roads.failures import plain_function, tell
+from tilesight.roads.gather import case_text, gather, gather_launches, place
+from tilesight.roads.matrix import Matrix, Outcome, run_matrix
+from tilesight.roads.matrix_inputs import Cell, own_cell, with_sizes
+from tilesight.roads.model import Check, CheckedCase, is_fault
+from tilesight.roads.shrink import shrink_sizes
+from tilesight.targets import target as find_target
+
+Texts = str | Sequence[str] | None
+
+
+def check_spec(
+    spec: str,
+    *,
+    shapes: str | None = None,
+    dtypes: str | None = None,
+    target: str = "h200",
+    seed: int = 0,
+    loop_limit: int | None = None,
+    scale_to: int | None = None,
+) -> Check:
+    """The Check of `FILE.py:NAME`, a tilesight.Case or a function without arguments that launches.
+
+    Args:
+        shapes, dtypes: what `--shapes` and `--dtypes` say (`roads.matrix_inputs`)
+        target: name of a GPU
+        seed: of the random inputs
+        loop_limit: rounds after which a loop is given up as one that does not end
+        scale_to: elements to scale the shapes to, for the arithmetic of addresses alone
+    Raises:  InputError: when the file, the name, the texts or the target can't be used
+    """
+    parsed = parse_spec(spec)
+    options = ExecutionOptions() if loop_limit is None else ExecutionOptions(loop_limit=loop_limit)
+    lent = lend_missing_gpu(find_target(target))
+    session = _session(target, options, lent)
+    with session, lent or contextlib.nullcontext():
+        subject = look_up(load_file(parsed.path), parsed)
+        if isinstance(subject, Case):
+            subject = replace(subject, name=subject.name or f"{parsed.path.stem}:{parsed.name}")
+        elif not callable(subject):
+            kind = type(subject).__name__
+            raise InputError(
+                f"{parsed.name} is a {kind}",
+                where=str(parsed.path),
+                expected="a tilesight.Case or a function without arguments that launches a kernel",
+            )
+        return check(
+            subject, shapes=shapes, dtypes=dtypes, target=target, seed=seed, options=options, scale_to=scale_to
+        )
+
+
+def check(
+    subject: Case | Callable[[], Any],
+    *,
+    shapes: Texts = None,
+    dtypes: Texts = None,
+    target: str = "h200",
+    seed: int = 0,
+    options: ExecutionOptions | None = None,
+    scale_to: int | None = None,
+) -> Check:
+    """Everything that is wrong with a case or a launch.
+
+    Args:
+        subject: a Case, whose launcher is run over the matrix, or a function without arguments
+        shapes, dtypes: texts as `--shapes` and `--dtypes` take them, or lists of their parts; of a Case only
+        scale_to: elements to scale the shapes to, for the arithmetic of addresses alone
+    Raises:  InputError: when these can't be used, or nothing is launched
+    """
+    if isinstance(subject, Case):
+        texts = _joined(shapes, ";"), _joined(dtypes, ",")
+        found = check_case(subject, *texts, target=target, seed=seed, options=options)
+        return found if scale_to is None else _scaled(found, subject, scale_to, target)
+    if shapes or dtypes:
+        raise InputError("shapes or dtypes for a launch function", expected="a tilesight.Case, whose inputs vary")
+    found = check_launch(subject, target=target, options=options)
+    return found if scale_to is None else _scaled(found, subject, scale_to, target)
+
+
+def check_launch(
+    function: Callable[[], Any], *, target: str = "h200", options: ExecutionOptions | None = None
+) -> Check:
+    """What the sanitizer finds in the launches of a function without arguments.
+
+    Raises:  InputError: when the function launches nothing
+    """
+    session = _session(target, options, _outer_lent())
+    observer = CheckObserver(session)
+    session.observers.append(observer)
+    failed: tuple[CheckedCase, ...] = ()
+    with session:
+        try:
+            with Provenance():
+                function()
+        except (Exception, SystemExit) as error:
+            failed = (CheckedCase("", (), "", "", False, note=f"failed: {tell(error, function)}"),)
+    name = _name_of(function)
+    if not observer.launches and not failed:
+        raise InputError(f"{name} launched no Triton kernel", expected="a function that launches one")
+    return Check(
+        subject=name,
+        target=target,
+        cases=failed,
+        findings=gather_launches(observer.findings),
+        launches=len(observer.launches),
+    )
+
+
+def check_case(
+    case: Case,
+    shapes: str | None = None,
+    dtypes: str | None = None,
+    *,
+    target: str = "h200",
+    seed: int = 0,
+    options: ExecutionOptions | None = None,
+) -> Check:
+    """A case's launcher over shapes, dtypes and layouts, each run against float64 and under the sanitizer.
+
+    A run that fails says so in its note and stops no other. Numbers are judged by
+    `capture.numerics.TOLERANCES`. The smallest failing run is made smaller still by hypothesis.
+
+    Raises:  InputError: when the case has no launcher or no inputs, or a text can't be read
+    """
+    if case.hand is None:
+        raise InputError("the case has no hand-written launcher", where=case.name, expected="hand=… in tilesight.Case")
+    session = _session(target, options, _outer_lent())
+    with session:
+        matrix = Matrix(case, session, seed)
+        outcomes, notes = run_matrix(matrix, shapes, dtypes)
+        smallest = _shrunk(matrix, outcomes)
+    if smallest is not None and smallest not in outcomes:
+        outcomes = [smallest, *outcomes]
+    return Check(
+        subject=case.name or _name_of(case.hand),
+        target=target,
+        cases=tuple(outcome.case for outcome in outcomes),
+        findings=gather(outcomes),
+        launches=sum(outcome.launches for outcome in outcomes),
+        smallest_failing=case_text(smallest.case) if smallest is not None else "",
+        notes=tuple(notes),
+    )
+
+
+def _shrunk(matrix: Matrix, outcomes: Sequence[Outcome]) -> Outcome | None:
+    """The smallest run that fails as the first failing one does; None when none fails."""
+    first = next((outcome for outcome in outcomes if _faults(outcome)), None)
+    if first is None or first.cell.sizes is None:
+        return first
+    own, faults = own_cell(matrix.case).with_dtype(first.cell.dtype), _faults(first)
+
+    def cell_of(sizes: dict[int, int]) -> Cell:
+        changed = with_sizes(own, sizes)
+        return replace(changed, layout=first.cell.layout, laid_out=first.cell.laid_out, is_own=False)
+
+    def fails(sizes: dict[int, int]) -> bool:
+        cell = cell_of(sizes)
+        layout = cell.layout
+        is_possible = layout is None or layout.applies(cell.values[cell.laid_out].shape)
+        return is_possible and bool(faults & _faults(matrix.run(cell)))
+
+    smallest = shrink_sizes(first.cell.sizes, fails)
+    return first if smallest == first.cell.sizes else matrix.run(cell_of(smallest))
+
+
+def _faults(outcome: Outcome) -> set[str]:
+    """What is wrong with a run: kinds of findings, and its numbers or its failure."""
+    found = {finding.kind for finding in outcome.findings if is_fault(finding)}
+    return (
+        found if outcome.case.ok is not False else {*found, "numbers" if outcome.case.error is not None else "failed"}
+    )
+
+
+def _session(target: str, options: ExecutionOptions | None, lent: Any) -> EngineSession:
+    return EngineSession(int(find_target(target).arch), options, is_pinned=True, lent=lent)
+
+
+def _outer_lent() -> Any:
+    outer = installed_session()
+    return outer.lent if outer is not None else None
+
+
+def _joined(texts: Texts, separator: str) -> str | None:
+    return texts if texts is None or isinstance(texts, str) else separator.join(texts)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    plain = plain_function(function)
+    name = getattr(plain, "__name__", type(plain).__name__)
+    file = getattr(getattr(plain, "__code__", None), "co_filename", "")
+    return f"{Path(file).stem}:{name}" if file else name
+
+
+def _scaled(found: Check, subject: Any, scale_to: int, target: str) -> Check:
+    """The check with what the arithmetic of addresses does at a larger size."""
+    if find_spec("tilesight.roads.scaled") is None:
+        raise InputError("--scale-to is not here yet", expected="a check without it")
+    more, notes = import_module("tilesight.roads.scaled").check_scaled(subject, scale_to, target=target)
+    known = {place(each) for each in found.findings}
+    fresh = gather_launches(each for each in more if place(each) not in known)
+    return replace(found, findings=(*found.findings, *fresh), notes=(*found.notes, *notes))

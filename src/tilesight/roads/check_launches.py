@@ -1,0 +1,90 @@
+"""Every launch of a session under the sanitizer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from tilesight.capture.launches import EngineSession
+from tilesight.checks.finding import Finding
+from tilesight.checks.place import line_of, name_of
+from tilesight.checks.sanitize import Sanitizer
+from tilesight.engine import Execution
+from tilesight.engine.launch import Launch
+from tilesight.engine.listener import Access, AccessKind, Listener
+from tilesight.ir.module import Operation
+
+
+@dataclass(frozen=True)
+class Site:
+    """A line that touches a tensor, which lies at `address`."""
+
+    address: int
+    tensor: str
+    kind: AccessKind
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class WatchedLaunch:
+    """A launch that is over: what it was, and the lines that touched each tensor."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    constexprs: dict[str, object]
+    sites: tuple[Site, ...]
+
+
+class _SiteListener(Listener):
+    """Remembers which operations touch which tensor."""
+
+    hears_in_any_order = True
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, Operation], Access] = {}
+
+    def after_access(self, access: Access) -> None:
+        if access.memory is not None:
+            self._seen.setdefault((access.memory.address, access.operation), access)
+
+    def sites(self, launch: Launch) -> tuple[Site, ...]:
+        """One for each tensor and line, in the order of lines."""
+        found = {
+            Site(address, name_of(access.memory), access.kind, *line_of(operation, launch))
+            for (address, operation), access in self._seen.items()
+        }
+        return tuple(sorted(found, key=lambda site: (site.file, site.line, site.kind, site.address)))
+
+
+@dataclass
+class CheckObserver:
+    """Puts a sanitizer around every launch of a session and keeps what it finds."""
+
+    session: EngineSession
+    launches: list[WatchedLaunch] = field(default_factory=list[WatchedLaunch])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    _running: dict[int, tuple[Sanitizer, _SiteListener]] = field(
+        default_factory=dict[int, tuple[Sanitizer, _SiteListener]]
+    )
+
+    def launch_begins(self, launch: Launch) -> Sequence[Listener]:
+        sanitizer = Sanitizer(self.session.module(launch.ttir), launch, self.session.options)
+        sites = _SiteListener()
+        self._running[id(launch)] = sanitizer, sites
+        return (*sanitizer.listeners, sites)
+
+    def launch_ends(self, launch: Launch, execution: Execution, listeners: Sequence[Listener]) -> None:
+        sanitizer, sites = self._running.pop(id(launch))
+        self.findings += sanitizer.findings()
+        self.launches.append(WatchedLaunch(launch.kernel, launch.grid, launch.constexprs, sites.sites(launch)))
+
+    def site_of(self, addresses: range) -> Site | None:
+        """The first line that loads a tensor which lies there, or else that touches it in another way."""
+        found = [site for launch in self.launches for site in launch.sites if site.address in addresses]
+        return min(found, key=lambda site: site.kind != "load", default=None)
+
+    @property
+    def constexprs(self) -> Collection[dict[str, object]]:
+        """Of every launch."""
+        return [launch.constexprs for launch in self.launches]

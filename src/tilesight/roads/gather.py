@@ -1,0 +1,146 @@
+"""The findings of many runs: each fault once, with the smallest case that shows it."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from math import isfinite
+
+from tilesight.checks.finding import Finding
+from tilesight.checks.kinds import KINDS
+from tilesight.roads.matrix import Outcome
+from tilesight.roads.model import CheckedCase, CheckedFinding
+
+Key = tuple[str, str, int, str]
+
+
+@dataclass
+class _Sighting:
+    finding: Finding
+    case: str
+    cases: int = 0
+    launches: int = 0
+
+
+def gather(outcomes: Sequence[Outcome]) -> tuple[CheckedFinding, ...]:
+    """Each fault of a matrix once, in the order of KINDS, with the smallest case that shows it.
+
+    A fault that one layout of an input shows, and the contiguous input of the same shape does not, is a
+    `stride` finding in place of what the launches' sanitizer said of that run.
+    """
+    plain = {_shape_key(each): each for each in outcomes if each.cell.layout is None}
+    seen: dict[Key, _Sighting] = {}
+    for outcome in outcomes:
+        findings = outcome.findings
+        twin = plain.get(_shape_key(outcome))
+        if outcome.cell.layout is not None and twin is not None:
+            findings = _of_layout(outcome, twin)
+        _note(seen, findings, case_text(outcome.case))
+    constant = _constant_grid(outcomes)
+    return _ordered(_with_grid(_checked(each), constant) for each in seen.values())
+
+
+def gather_launches(findings: Iterable[Finding]) -> tuple[CheckedFinding, ...]:
+    """Each fault of a launch function's launches once."""
+    seen: dict[Key, _Sighting] = {}
+    _note(seen, findings, "")
+    return _ordered(_checked(each) for each in seen.values())
+
+
+def case_text(case: CheckedCase) -> str:
+    """`f32[1,17]`, and the layout where it is not contiguous."""
+    return case.inputs if case.strides == "contiguous" else f"{case.inputs}, {case.strides}"
+
+
+def _note(seen: dict[Key, _Sighting], findings: Iterable[Finding], case: str) -> None:
+    here: set[Key] = set()
+    for finding in findings:
+        key = place(finding)
+        sighting = seen.setdefault(key, _Sighting(finding, case))
+        sighting.launches += 1
+        sighting.cases += key not in here
+        here.add(key)
+
+
+def place(finding: Finding) -> Key:
+    """What two sightings of one fault have in common: kind, file, line and tensor."""
+    return finding.kind, finding.file, finding.line, finding.tensor
+
+
+def _shape_key(outcome: Outcome) -> str:
+    return outcome.case.inputs
+
+
+def _checked(sighting: _Sighting) -> CheckedFinding:
+    finding = sighting.finding
+    own = {each.name: getattr(finding, each.name) for each in fields(Finding)}
+    return CheckedFinding(
+        **own,
+        case=sighting.case,
+        case_count=sighting.cases,
+        launch_count=sighting.launches,
+        source=linecache.getline(finding.file, finding.line).strip(),
+    )
+
+
+def _ordered(findings: Iterable[CheckedFinding]) -> tuple[CheckedFinding, ...]:
+    """Errors first, then by kind and line."""
+    levels, kinds = ["error", "warning", "note"], list(KINDS)
+    return tuple(
+        sorted(findings, key=lambda each: (levels.index(each.level), kinds.index(each.kind), each.file, each.line))
+    )
+
+
+def _of_layout(outcome: Outcome, twin: Outcome) -> list[Finding]:
+    """What a run with a layout shows; what only the layout brought about becomes one `stride` finding."""
+    known = {place(finding) for finding in twin.findings}
+    new = [finding for finding in outcome.findings if place(finding) not in known]
+    leaves = [finding for finding in new if finding.kind == "out-of-bounds"]
+    is_wrong = twin.case.ok is True and outcome.case.ok is False and outcome.case.error is not None
+    if outcome.site is None or not (leaves or is_wrong):
+        return list(outcome.findings)
+    return [finding for finding in outcome.findings if place(finding) in known] + [_stride(outcome, leaves)]
+
+
+def _stride(outcome: Outcome, leaves: Sequence[Finding]) -> Finding:
+    site, case, layout = outcome.site, outcome.case, outcome.cell.layout
+    assert site is not None and layout is not None
+    name = case.strides.removesuffix(layout.name).strip()
+    shown = [_off_by(case)] if case.ok is False else []
+    shown += ["lanes leave the tensor"] if leaves else []
+    given = f"{name} is {layout.name}, with strides {outcome.strides}"
+    message = f"right for a contiguous {name}; when {given}, {' and '.join(shown)}"
+    return Finding(
+        kind="stride",
+        file=site.file,
+        line=site.line,
+        programs=leaves[0].programs if leaves else (),
+        program_count=leaves[0].program_count if leaves else 0,
+        lanes=leaves[0].lanes if leaves else (0, 0),
+        lane_count=leaves[0].lane_count if leaves else 0,
+        tensor=site.tensor,
+        message=message,
+        hint=f"pass {name}.stride() to the kernel for its offsets, or let the launcher call {name}.contiguous()",
+    )
+
+
+def _off_by(case: CheckedCase) -> str:
+    assert case.error is not None and case.tolerance is not None
+    if not isfinite(case.error):
+        return "the numbers are NaN or infinite"
+    return f"the numbers are off by {case.error:.1e} (tolerance {case.tolerance:.0e})"
+
+
+def _constant_grid(outcomes: Sequence[Outcome]) -> tuple[int, int, int] | None:
+    """The grid of every launch where it is one and the same for all sizes; else None."""
+    ran = [outcome for outcome in outcomes if outcome.case.grids]
+    sizes = {outcome.case.shape for outcome in ran}
+    grids = {grid for outcome in ran for grid in outcome.case.grids}
+    return grids.pop() if len(grids) == 1 and len(sizes) > 1 else None
+
+
+def _with_grid(finding: CheckedFinding, constant: tuple[int, int, int] | None) -> CheckedFinding:
+    if constant is None or finding.kind != "grid":
+        return finding
+    return replace(finding, message=f"{finding.message}; the grid was {constant} for every shape")

@@ -1,0 +1,240 @@
+"""The correctness matrix of a case: which runs, each run judged, nothing stops the others."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from tilesight.capture.case import Case
+from tilesight.capture.inputs import DTYPES
+from tilesight.capture.launches import EngineSession
+from tilesight.capture.numerics import Verdict, flatten, judge, reference_outputs
+from tilesight.capture.provenance import Provenance
+from tilesight.checks.finding import Finding
+from tilesight.errors import InputError, TilesightError
+from tilesight.roads.check_launches import CheckObserver, Site
+from tilesight.roads.failures import is_refusal, plain_function, tell
+from tilesight.roads.matrix_inputs import (
+    Cell,
+    dtypes_of,
+    make_tensors,
+    own_cell,
+    parse_dtypes,
+    parse_shapes,
+    symbols_of,
+    with_sizes,
+)
+from tilesight.roads.model import CheckedCase, is_fault
+from tilesight.roads.shapes import MOST_ELEMENTS, block_sizes, order_of, plan_sizes
+
+DTYPE_SHAPES = 6
+"""Shapes that dtypes other than the case's own are tried on, beside its own shape."""
+SHORT_NAMES = {dtype: name for name, dtype in reversed(DTYPES.items())}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run that is over.
+
+    Args:
+        cell: what ran
+        case: what came of it
+        findings: of all its launches
+        constexprs: of each launch
+        site: the line that loads the input which has a layout; None where no launch touches it
+        strides: of that input
+        launches: how many
+    """
+
+    cell: Cell
+    case: CheckedCase
+    findings: tuple[Finding, ...] = ()
+    constexprs: tuple[dict[str, object], ...] = ()
+    site: Site | None = None
+    strides: tuple[int, ...] = ()
+    launches: int = 0
+
+
+@dataclass
+class Matrix:
+    """Runs a case's launcher on one set of inputs after another, each against the reference.
+
+    Args:
+        case: has a hand-written launcher
+        session: installed
+        seed: of the random inputs
+    """
+
+    case: Case
+    session: EngineSession
+    seed: int = 0
+    done: dict[tuple[str, str], Outcome] = field(default_factory=dict[tuple[str, str], Outcome])
+
+    def run(self, cell: Cell) -> Outcome:
+        """The outcome of a run; the same run is not run twice."""
+        key = (cell.inputs, self.layout_text(cell))
+        if key not in self.done:
+            self.done[key] = self._run(cell)
+        return self.done[key]
+
+    def layout_text(self, cell: Cell) -> str:
+        """`contiguous`, or such as `x transposed`."""
+        if cell.layout is None:
+            return "contiguous"
+        names = _parameters(self.case.hand or self.case.eager)
+        name = names[cell.laid_out] if cell.laid_out < len(names) else f"input {cell.laid_out}"
+        return f"{name} {cell.layout.name}"
+
+    def _run(self, cell: Cell) -> Outcome:
+        needed, cap = _bytes_needed(cell), self.session.options.memory_cap_bytes
+        if needed > cap:
+            return self._outcome(cell, False, note=f"needs {needed:,} bytes with its reference; the cap is {cap:,}")
+        try:
+            inputs = make_tensors(self.case, cell, self.seed)
+            reference = reference_outputs(self.case.reference or self.case.eager, [_copy(each) for each in inputs])
+        except Exception as error:
+            what = f"the reference does not take it: {tell(error, self.case.reference or self.case.eager)}"
+            return self._outcome(cell, False if cell.is_own else None, note=what)
+        return self._run_hand(cell, inputs, reference)
+
+    def _run_hand(self, cell: Cell, inputs: list[Any], reference: Sequence[torch.Tensor]) -> Outcome:
+        hand = self.case.hand
+        assert hand is not None
+        observer = CheckObserver(self.session)
+        self.session.observers.append(observer)
+        laid_out = inputs[cell.laid_out] if cell.layout is not None else None
+        try:
+            with Provenance():
+                outputs = hand(*inputs)
+        except (Exception, SystemExit) as error:
+            refused = is_refusal(error) and not cell.is_own
+            note = f"{'refused' if refused else 'failed'}: {tell(error, hand)}"
+            return self._outcome(cell, None if refused else False, note=note, observer=observer)
+        finally:
+            self.session.observers.remove(observer)
+        outcome = self._judged(cell, outputs, reference, observer)
+        if laid_out is None:
+            return outcome
+        return replace(outcome, site=observer.site_of(_addresses(laid_out)), strides=tuple(laid_out.stride()))
+
+    def _judged(self, cell: Cell, outputs: Any, reference: Sequence[torch.Tensor], observer: CheckObserver) -> Outcome:
+        try:
+            _compare_types(outputs, reference)
+            verdict = judge(outputs, reference)
+        except TilesightError as error:
+            return self._outcome(cell, False, note=str(error), observer=observer)
+        return self._outcome(cell, verdict.ok, verdict, observer=observer)
+
+    def _outcome(
+        self,
+        cell: Cell,
+        ok: bool | None,
+        verdict: Verdict | None = None,
+        note: str = "",
+        observer: CheckObserver | None = None,
+    ) -> Outcome:
+        launches = observer.launches if observer else []
+        findings = tuple(observer.findings) if observer else ()
+        checked = CheckedCase(
+            inputs=cell.inputs,
+            shape=tuple(spec.shape for spec in cell.specs),
+            dtype=_dtype_text(cell),
+            strides=self.layout_text(cell),
+            ok=ok,
+            error=verdict.max_error if verdict else None,
+            tolerance=verdict.tolerance if verdict else None,
+            note=note,
+            grids=tuple(launch.grid for launch in launches),
+            kinds=tuple(dict.fromkeys(finding.kind for finding in findings if is_fault(finding))),
+        )
+        constexprs = tuple(launch.constexprs for launch in launches)
+        return Outcome(cell, checked, findings, constexprs, launches=len(launches))
+
+
+def run_matrix(matrix: Matrix, shapes: str | None, dtypes: str | None) -> tuple[list[Outcome], list[str]]:
+    """Every run of the matrix, smallest first, and what was left out.
+
+    With `shapes` these in every dtype; without, the plan of `roads.shapes`, other dtypes on a choice of
+    its shapes. Layouts are tried on the case's own shape, or on the first one given.
+
+    Raises:  InputError: for texts that can't be read, or a case without inputs
+    """
+    own = own_cell(matrix.case)
+    chosen = list(parse_dtypes(dtypes)) if dtypes else dtypes_of(own)
+    notes: list[str] = []
+    if shapes:
+        cells = [each.with_dtype(d) for each in parse_shapes(shapes, own) for d in _dtypes_for(each, own, chosen)]
+        base = cells[0]
+    else:
+        base = own.with_dtype(chosen[0])
+        cells, notes = _planned(matrix, base, chosen)
+    if base.elements > 4 * MOST_ELEMENTS:
+        base = min(cells, key=lambda cell: abs(cell.elements - MOST_ELEMENTS))
+        notes.append(f"layouts were tried on {base.inputs}: the case's own shape is large")
+    outcomes = [matrix.run(cell) for cell in _smallest_first([*cells, *base.layouts()])]
+    return outcomes, notes
+
+
+def _dtypes_for(cell: Cell, own: Cell, chosen: Sequence[torch.dtype | None]) -> Sequence[torch.dtype | None]:
+    """A shape that was given with a dtype of its own keeps it."""
+    return chosen if cell.dtype == own.dtype else [cell.dtype]
+
+
+def _planned(matrix: Matrix, own: Cell, dtypes: Sequence[torch.dtype | None]) -> tuple[list[Cell], list[str]]:
+    if own.sizes is None:
+        note = "the inputs come from a function, so their shapes are tried as they are; --shapes gives others"
+        return [own.with_dtype(dtype) for dtype in dtypes], [note]
+    first = matrix.run(own)
+    cells = [with_sizes(own, sizes) for sizes in plan_sizes(symbols_of(own.values), block_sizes(first.constexprs))]
+    filled = [cell for cell in cells if cell.elements and not cell.is_own]
+    step = max(1, len(filled) // DTYPE_SHAPES)
+    fewer = [own, *filled[::step][:DTYPE_SHAPES]]
+    others = [cell.with_dtype(dtype) for dtype in dtypes[1:] for cell in fewer]
+    return [*cells, *others], []
+
+
+def _smallest_first(cells: Sequence[Cell]) -> list[Cell]:
+    return sorted(cells, key=lambda cell: (order_of(tuple(spec.shape for spec in cell.specs)), cell.laid_out))
+
+
+def _bytes_needed(cell: Cell) -> int:
+    """Bytes of the inputs, of their copies in float64 and of outputs of about their size."""
+    return sum(2 * torch.Size(spec.shape).numel() * (spec.dtype.itemsize + 8) for spec in cell.specs)
+
+
+def _copy(value: Any) -> Any:
+    """A tensor's values apart from its layout, so that what the reference writes stays its own."""
+    return value.clone(memory_format=torch.contiguous_format) if isinstance(value, torch.Tensor) else value
+
+
+def _addresses(tensor: torch.Tensor) -> range:
+    storage = tensor.untyped_storage()
+    return range(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
+
+
+def _compare_types(outputs: Any, reference: Sequence[torch.Tensor]) -> None:
+    """Refuse outputs that are whole numbers where the reference has fractions, or the other way round.
+
+    Raises:  InputError: with both dtypes
+    """
+    for number, (output, expected) in enumerate(zip(flatten(outputs), reference, strict=False)):
+        if output.dtype.is_floating_point != expected.dtype.is_floating_point:
+            raise InputError(
+                f"output {number} is {output.dtype}", expected=f"a dtype like the reference's {expected.dtype}"
+            )
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    try:
+        return list(inspect.signature(plain_function(function)).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _dtype_text(cell: Cell) -> str:
+    dtype = cell.dtype or next((spec.dtype for spec in cell.specs), None)
+    return SHORT_NAMES.get(dtype, str(dtype)) if dtype is not None else ""

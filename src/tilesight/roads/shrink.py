@@ -1,0 +1,81 @@
+"""The smallest sizes at which a case still fails, as hypothesis finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+
+from tilesight.roads.shapes import Sizes
+
+MOST_RUNS = 60
+MOST_SECONDS = 10.0
+MOST_CANDIDATES = 40
+
+
+def shrink_sizes(failing: Sizes, fails: Callable[[Sizes], bool]) -> Sizes:
+    """The failing sizes with each symbol made as small as it can be, one symbol after another.
+
+    At most MOST_RUNS runs and MOST_SECONDS; when they are used up, the smallest sizes seen so far.
+
+    Args:
+        failing: sizes at which `fails` holds
+        fails: runs the case at other sizes
+    """
+    budget = _Budget(fails)
+    smallest = dict(failing)
+    for symbol in sorted(smallest, key=smallest.__getitem__, reverse=True):
+        smallest = _shrink_symbol(smallest, symbol, budget)
+    return smallest
+
+
+class _Budget:
+    """Answers from memory, and with False when runs or time are used up."""
+
+    def __init__(self, fails: Callable[[Sizes], bool]) -> None:
+        self._fails = fails
+        self._known: dict[tuple[tuple[int, int], ...], bool] = {}
+        self._until = monotonic() + MOST_SECONDS
+
+    def fails(self, sizes: Sizes) -> bool:
+        key = tuple(sizes.items())
+        if key not in self._known:
+            is_spent = len(self._known) >= MOST_RUNS or monotonic() > self._until
+            self._known[key] = not is_spent and self._fails(sizes)
+        return self._known[key]
+
+
+def _shrink_symbol(sizes: Sizes, symbol: int, budget: _Budget) -> Sizes:
+    """First over candidates spread out to the failing size, then over all sizes below the one found."""
+    candidates = _candidates(sizes[symbol])
+    found = _smallest(candidates, lambda size: budget.fails({**sizes, symbol: size}), sizes[symbol])
+    below = [size for size in candidates if size < found]
+    between = list(range(below[-1] + 1 if below else 0, found + 1))[-MOST_CANDIDATES:]
+    refined = _smallest(between, lambda size: budget.fails({**sizes, symbol: size}), found)
+    return {**sizes, symbol: refined}
+
+
+def _candidates(size: int) -> list[int]:
+    """Small sizes, powers of two and their neighbours, the size itself: ascending."""
+    powers = [1 << exponent for exponent in range(size.bit_length() + 1)]
+    near = {value + offset for value in powers for offset in (-1, 0, 1)}
+    return sorted(value for value in {0, *near, size} if 0 <= value <= size)
+
+
+def _smallest(candidates: list[int], fails: Callable[[int], bool], known: int) -> int:
+    """The first candidate, by hypothesis's order, that fails; `known` when it comes upon none."""
+    from hypothesis import HealthCheck, Phase, find, settings
+    from hypothesis import strategies as st
+    from hypothesis.errors import HypothesisException
+
+    quiet = settings(
+        max_examples=2 * MOST_RUNS,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+    )
+    try:
+        return find(st.sampled_from(candidates), lambda size: size == known or fails(size), settings=quiet)
+    except HypothesisException:
+        return known

@@ -1,0 +1,259 @@
+"""Masks that are always true: found where no shape needs them, and nowhere else."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.compiler import ASTSource
+
+from tests.engine.launching import TARGET, launch_of
+from tilesight.capture.variants import other_values, vary_constants
+from tilesight.checks.finding import Finding
+from tilesight.checks.masks import find_wasted_masks
+from tilesight.ir import Module, parse_module
+
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
+
+
+def source_of(kernel: Any, arguments: dict[str, Any]) -> Any:
+    """Triton's ASTSource of a kernel, an integer argument that is 1 taken for a constant as its launcher does."""
+    names = {p.name: p.is_constexpr for p in kernel.params}
+    constants = {name for name, is_constant in names.items() if is_constant or arguments[name] is ONE}
+    kinds = {name: "constexpr" if name in constants else _kind(arguments[name]) for name in names}
+    given = {name: 1 if arguments[name] is ONE else arguments[name] for name in constants}
+    return ASTSource(kernel, kinds, given)
+
+
+ONE = object()
+
+
+def _kind(value: Any) -> str:
+    return "*fp32" if isinstance(value, torch.Tensor) else "i32"
+
+
+def check(kernel: Any, **arguments: Any) -> list[Finding]:
+    source = source_of(kernel, arguments)
+    plain = {name: 1 if value is ONE else value for name, value in arguments.items()}
+    launch = launch_of(kernel, (4,), plain)
+    options = {"target": TARGET, "arch": "sm90"}
+    return find_wasted_masks(parse_module(launch.ttir), launch, partial(vary_constants, source, options))
+
+
+def marked(kernel: Any) -> list[int]:
+    """The kernel's lines that end in `# wasted`."""
+    lines, first = inspect.getsourcelines(kernel.fn)
+    return [first + index for index, line in enumerate(lines) if line.rstrip().endswith("# wasted")]
+
+
+X, Y = torch.zeros(4096), torch.zeros(4096)
+
+
+@triton.jit
+def range_below_block(x, y, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    inside = offsets < BLOCK  # wasted
+    tl.store(y + offsets, tl.load(x + offsets, mask=inside, other=0.0), mask=offsets < n)
+
+
+@triton.jit
+def not_negative(x, y, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    low = offsets >= 0  # wasted
+    mask = low & (offsets < n)
+    tl.store(y + offsets, tl.load(x + offsets, mask=mask, other=0.0), mask=mask)
+
+
+@triton.jit
+def wrapped(x, y, n, BLOCK: tl.constexpr):
+    offsets = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)) % n
+    values = tl.load(x + offsets, mask=offsets < n, other=0.0)  # wasted
+    tl.store(y + tl.arange(0, BLOCK), values)
+
+
+@triton.jit
+def clamped(x, y, n, BLOCK: tl.constexpr):
+    offsets = tl.minimum(tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), n - 1)
+    values = tl.load(x + offsets, mask=offsets < n, other=0.0)  # wasted
+    tl.store(y + tl.arange(0, BLOCK), values)
+
+
+@triton.jit
+def below_loop_bound(x, y, n, BLOCK: tl.constexpr):
+    total = 0.0
+    for start in range(n):
+        total += tl.load(x + start, mask=start < n, other=0.0)  # wasted
+    tl.store(y, total)
+
+
+@triton.jit
+def carried_offsets(x, y, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for _ in range(0, n, BLOCK):
+        low = offsets >= 0  # wasted
+        total += tl.load(x + offsets, mask=low & (offsets < n), other=0.0)
+        offsets += BLOCK
+    tl.store(y + tl.arange(0, BLOCK), total)
+
+
+@triton.jit
+def rows_of(x, y, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    c = tl.arange(0, COLUMNS)
+    wide = (c < COLUMNS)[None, :]  # wasted
+    mask = (r < rows)[:, None] & wide
+    places = r[:, None] * columns + c[None, :]
+    tl.store(y + places, tl.load(x + places, mask=mask, other=0.0), mask=(r < rows)[:, None] & (c < columns)[None, :])
+
+
+@triton.jit
+def inner_mask(offsets, n):
+    return (offsets < n) & (offsets > -1)  # wasted
+
+
+@triton.jit
+def outer_mask(offsets, n):
+    return inner_mask(offsets, n)
+
+
+@triton.jit
+def through_helpers(x, y, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = outer_mask(offsets, n)
+    tl.store(y + offsets, tl.load(x + offsets, mask=mask, other=0.0), mask=mask)
+
+
+BLOCKED = {"x": X, "y": Y, "n": 1000, "BLOCK": 256}
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [range_below_block, not_negative, wrapped, clamped, below_loop_bound, carried_offsets],
+    ids=lambda kernel: kernel.__name__,
+)
+def test_a_wasted_mask_is_found_on_its_line(kernel: Any) -> None:
+    found = check(kernel, **BLOCKED)
+    assert [finding.line for finding in found] == marked(kernel)
+    assert {(finding.kind, finding.level, finding.file) for finding in found} == {("contract", "warning", __file__)}
+
+
+def test_a_wasted_part_of_a_mask_in_two_dimensions() -> None:
+    (finding,) = check(rows_of, x=X, y=Y, rows=5, columns=100, ROWS=4, COLUMNS=128)
+    assert [finding.line] == marked(rows_of)
+    assert finding.hint == "leave this comparison out of the mask"
+
+
+def test_a_helper_is_named_at_its_own_line() -> None:
+    (finding,) = check(through_helpers, **BLOCKED)
+    assert [finding.line] == marked(inner_mask)
+    lines = inspect.getsourcelines(through_helpers.fn)[1]
+    assert finding.message.startswith(f"a part of the mask of line {lines + 4} is true in every lane")
+
+
+@triton.jit
+def masked(x, y, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(y + offsets, tl.load(x + offsets, mask=mask, other=0.0), mask=mask)
+
+
+@triton.jit
+def static_columns(x, y, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    mask = c < COLUMNS
+    tl.store(y + c, tl.load(x + c, mask=mask, other=0.0), mask=mask)
+
+
+@triton.jit
+def looped_columns(x, y, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, COLUMNS, BLOCK):
+        c = start + tl.arange(0, BLOCK)
+        total += tl.load(x + c, mask=c < COLUMNS, other=0.0)
+    tl.store(y + tl.arange(0, BLOCK), total)
+
+
+@triton.jit
+def literal_columns(x, y, BLOCK: tl.constexpr):
+    """The number of columns is written into the kernel, as generated kernels do."""
+    total = tl.zeros((BLOCK,), tl.float32)
+    columns = 3072
+    for start in range(0, columns, BLOCK):
+        c = start + tl.arange(0, BLOCK)
+        total += tl.load(x + c, mask=c < columns, other=0.0)
+    tl.store(y + tl.arange(0, BLOCK), total)
+
+
+@triton.jit
+def from_the_left(x, y, n, shift, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK) - shift
+    mask = (offsets >= 0) & (offsets < n)
+    tl.store(y + offsets, tl.load(x + offsets, mask=mask, other=0.0), mask=mask)
+
+
+@triton.jit
+def hashed(x, y, n, BLOCK: tl.constexpr):
+    """The product wraps around on purpose: its sign is no matter of course."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mixed = offsets * 747796405
+    mask = (mixed >= 0) & (offsets < n)
+    tl.store(y + offsets, tl.load(x + offsets, mask=mask, other=0.0), mask=mask)
+
+
+@triton.jit
+def twice_through_a_helper(x, y, n, BLOCK: tl.constexpr):
+    """The helper's second comparison is needed by one of its two callers."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    left = tl.load(x + offsets - 1, mask=inner_mask(offsets - 1, n), other=0.0)
+    tl.store(y + offsets, left, mask=inner_mask(offsets, n))
+
+
+@triton.jit
+def other_branch(x, y, n, m, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    if row < n:
+        tl.store(y + row, tl.load(x + row, mask=row < m, other=0.0))
+    else:
+        tl.store(y + row, 1.0, mask=row < m)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments"),
+    [
+        (masked, BLOCKED),
+        (masked, {**BLOCKED, "n": ONE, "BLOCK": 1}),
+        (static_columns, {"x": X, "y": Y, "COLUMNS": 256, "BLOCK": 256}),
+        (static_columns, {"x": X, "y": Y, "COLUMNS": 1000, "BLOCK": 256}),
+        (looped_columns, {"x": X, "y": Y, "COLUMNS": 4096, "BLOCK": 256}),
+        (literal_columns, {"x": X, "y": Y, "BLOCK": 256}),
+        (from_the_left, {"x": X, "y": Y, "n": 1000, "shift": 3, "BLOCK": 256}),
+        (hashed, BLOCKED),
+        (twice_through_a_helper, BLOCKED),
+        (other_branch, {**BLOCKED, "m": 7}),
+    ],
+)
+def test_a_mask_that_another_shape_needs_is_quiet(kernel: Any, arguments: dict[str, Any]) -> None:
+    assert check(kernel, **arguments) == []
+
+
+def test_without_variants_compile_time_constants_prove_nothing() -> None:
+    launch = launch_of(range_below_block, (1,), BLOCKED)
+    module = parse_module(launch.ttir)
+
+    def no_variants() -> Iterator[Module]:
+        return iter(())
+
+    assert find_wasted_masks(module, launch, no_variants) == []
+
+
+def test_other_values() -> None:
+    assert list(other_values(1)) == [2, 2, 8, 32, 128, 512, 2048, 8192, 32768, 131072, 524288]
+    assert list(other_values(1024))[:3] == [1025, 512, 2048]
+    assert list(other_values(0)) == [1]
