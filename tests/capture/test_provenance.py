@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.capture.flags import flags
 from tilesight import targets
@@ -146,6 +147,14 @@ def test_a_storage_that_grows_keeps_what_it_held() -> None:
     assert flags(tensor) == "xx" + "." * 1998
 
 
+def test_what_numpy_wrote_outlives_a_copy_of_undefined_elements_beside_it() -> None:
+    tensor = torch.empty(4)
+    tensor.numpy()[0] = 3
+    tensor[1:3].copy_(torch.empty(2))
+    assert flags(tensor) == "x..."
+    assert tensor[0] == 3
+
+
 def test_a_copy_of_undefined_elements_over_written_ones_undoes_them() -> None:
     tensor = torch.ones(2, 4)
     source = torch.empty(2)
@@ -167,6 +176,7 @@ COPIES: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
     "to the same": (lambda: half().to(torch.float32), "xx.."),
     "reshape": (lambda: half().view(2, 2).t().reshape(4), "x.x."),
     "cat": (lambda: torch.cat([torch.ones(1), half(), torch.empty(0)]), "xxx.."),
+    "cat with nothing": (lambda: torch.cat([half().view(2, 2), torch.empty(0)]), "xx.."),
     "cat along columns": (lambda: torch.cat([half().view(2, 2), torch.ones(2, 1)], dim=-1), "xxx..x"),
     "stack": (lambda: torch.stack([half(), torch.ones(4)], 1), "xxxx.x.x"),
     "all written": (lambda: half()[:2].clone(), ""),
@@ -283,15 +293,40 @@ def first_half(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+class Heeding(TorchDispatchMode):
+    """Notes the operators that reach it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.heard.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_an_operator_written_in_python_reaches_other_modes_too() -> None:
+    with _without_modes(), Heeding() as other, Provenance():
+        out = first_half(torch.ones(4))
+        assert flags(out) == "xx.."
+    assert "provenance_test.first_half.default" in other.heard
+    assert out[:2].tolist() == [1, 1]
+
+
+def test_an_operator_written_in_python_under_two_blocks_is_watched_by_the_outer_one() -> None:
+    with _without_modes(), Provenance(), Heeding() as other, Provenance():
+        assert flags(first_half(torch.ones(4))) == "xx.."
+    assert other.heard.count("provenance_test.first_half.default") == 1
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="lent only where there is no GPU")
 @pytest.mark.parametrize("order", ["alone", "inside", "around"])
 def test_an_operator_written_in_python_is_watched_inside(order: str) -> None:
     lent = LentCuda(targets.target("h200"))
-    with contextlib.ExitStack() as stack:
-        if order != "alone":
-            stack.enter_context(lent)
-        if order == "inside":
-            stack.enter_context(Provenance())
+    with _without_modes(), contextlib.ExitStack() as stack:
+        parts = {"alone": [Provenance()], "inside": [lent, Provenance()], "around": [Provenance(), lent]}
+        for part in parts[order]:
+            stack.enter_context(part)
         device = "cpu" if order == "alone" else "cuda"
         out = first_half(torch.ones(4, device=device))
         assert flags(out) == "xx.."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -34,6 +34,14 @@ def _without_modes() -> contextlib.AbstractContextManager[Any]:
     return import_module("torch.utils._python_dispatch")._disable_current_modes()
 
 
+@contextlib.contextmanager
+def _both(device: LentCuda, is_inside: bool) -> Generator[None]:
+    """The lent device and Provenance, which is entered last where it is inside."""
+    first, last = (device, Provenance()) if is_inside else (Provenance(), device)
+    with first, last:
+        yield
+
+
 def half() -> torch.Tensor:
     tensor = torch.empty(4)
     tensor[:2] = 7
@@ -43,7 +51,7 @@ def half() -> torch.Tensor:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="lent only where there is no GPU")
 @pytest.mark.parametrize("is_inside", [True, False], ids=["provenance inside", "provenance around"])
 def test_tensors_on_the_lent_device_are_watched(is_inside: bool) -> None:
-    with LentCuda(targets.target("h200")), Provenance() if is_inside else contextlib.nullcontext():
+    with _without_modes(), _both(LentCuda(targets.target("h200")), is_inside):
         tensor = torch.empty(4, device="cuda", pin_memory=False)
         assert tensor.device == LENT_DEVICE
         assert flags(tensor) == "...."
@@ -127,9 +135,9 @@ def test_the_buffers_of_compiled_code_are_undefined_until_written(heard: Heard) 
 def test_buffers_of_compiled_code_on_the_lent_device(is_inside: bool) -> None:
     target = targets.target("h200")
     device, observer = LentCuda(target), Heard()
-    with EngineSession(90, is_pinned=True, lent=device) as session, compiled_on_engine(target), device:
+    with EngineSession(90, is_pinned=True, lent=device) as session, compiled_on_engine(target):
         session.observers.append(observer)
-        with Provenance() if is_inside else contextlib.nullcontext():
+        with _without_modes(), _both(device, is_inside):
             compiled_twice("cuda", observer)
 
 
@@ -137,18 +145,16 @@ def test_a_compiled_function_is_traced_without_the_watching(heard: Heard) -> Non
     counters = import_module("torch._dynamo.utils").counters
 
     def broken_in_two(x: torch.Tensor) -> torch.Tensor:
-        y = x + 1
-        torch._dynamo.graph_break()
-        z = torch.empty(4)
+        size = int((x + 1).sum().item())
+        z = torch.empty(size)
         z[:2] = 3
-        return torch.cat([y, z])
+        return torch.cat([x, z])
 
     torch._dynamo.reset()
     counters.clear()
     result = torch.compile(broken_in_two)(torch.ones(2))
-    assert result[:4].tolist() == [2.0, 2.0, 3.0, 3.0]
-    assert counters["frames"]["total"] == counters["frames"]["ok"]
-    assert not any("provenance.py" in str(each) for each in counters["graph_break"])
+    assert result[:4].tolist() == [1.0, 1.0, 3.0, 3.0]
+    assert counters["frames"]["total"] == 2
 
 
 def test_generated_wrappers_allocate_undefined_memory() -> None:

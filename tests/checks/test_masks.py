@@ -19,7 +19,7 @@ from tilesight.checks.finding import Finding
 from tilesight.checks.masks import find_wasted_masks
 from tilesight.ir import Module, parse_module
 
-# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false, reportAssignmentType=false
 
 
 def source_of(kernel: Any, arguments: dict[str, Any]) -> Any:
@@ -191,6 +191,27 @@ def literal_columns(x, y, BLOCK: tl.constexpr):
     tl.store(y + tl.arange(0, BLOCK), total)
 
 
+COLUMNS = tl.constexpr(64)
+
+
+@triton.jit
+def columns_of_the_module(x, y, BLOCK: tl.constexpr):
+    """A block as large as the number of columns that the module fixes."""
+    c = tl.arange(0, 64)
+    mask = c < COLUMNS
+    tl.store(y + c, tl.load(x + c, mask=mask, other=0.0), mask=mask)
+
+
+@triton.jit
+def columns_of_the_body(x, y, BLOCK: tl.constexpr):
+    """A generated reduction whose block is as large as the columns: other columns need the mask."""
+    columns = 16
+    R0_BLOCK: tl.constexpr = 16
+    c = tl.arange(0, R0_BLOCK)
+    mask = c < columns
+    tl.store(y + c, tl.load(x + c, mask=mask, other=0.0), mask=mask)
+
+
 @triton.jit
 def from_the_left(x, y, n, shift, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK) - shift
@@ -233,6 +254,8 @@ def other_branch(x, y, n, m, BLOCK: tl.constexpr):
         (static_columns, {"x": X, "y": Y, "COLUMNS": 1000, "BLOCK": 256}),
         (looped_columns, {"x": X, "y": Y, "COLUMNS": 4096, "BLOCK": 256}),
         (literal_columns, {"x": X, "y": Y, "BLOCK": 256}),
+        (columns_of_the_module, {"x": X, "y": Y, "BLOCK": 256}),
+        (columns_of_the_body, {"x": X, "y": Y, "BLOCK": 256}),
         (from_the_left, {"x": X, "y": Y, "n": 1000, "shift": 3, "BLOCK": 256}),
         (hashed, BLOCKED),
         (twice_through_a_helper, BLOCKED),

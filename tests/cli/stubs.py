@@ -13,6 +13,7 @@ ROADS = {
     "observe": ("tilesight.roads.observe", "observe_spec"),
     "trace": ("tilesight.roads.trace", "trace_spec"),
     "run": ("tilesight.roads.run", "run_script"),
+    "check": ("tilesight.roads.check", "check_spec"),
     "compare": ("tilesight.roads.compare", "compare_spec"),
 }
 

@@ -73,7 +73,7 @@ def test_a_package_exports_all_that_it_gathers(path: Path) -> None:
 def test_the_root_exports_the_public_api() -> None:
     exported = declared((PACKAGE / "__init__.py").read_text())
     assert exported is not None
-    assert {"Case", "TilesightError", "compare", "disable", "enable", "observe", "trace"} <= set(exported)
+    assert {"Case", "TilesightError", "check", "compare", "disable", "enable", "observe", "trace"} <= set(exported)
 
 
 def test_a_forgotten_name_is_seen() -> None:

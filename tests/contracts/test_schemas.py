@@ -37,6 +37,7 @@ def data_of(command: str) -> list[Any]:
         "observe": (samples.observation(), samples.attention()),
         "compare": (samples.comparison(), samples.wrong_comparison()),
         "run": (samples.script_run(),),
+        "check": (samples.check(),),
     }
     return [to_dict(record) for record in records[command]]
 
@@ -47,7 +48,7 @@ def test_every_command_has_a_schema_that_is_one() -> None:
         Draft202012Validator.check_schema(schema)
 
 
-@pytest.mark.parametrize("command", ["observe", "trace", "compare", "run"])
+@pytest.mark.parametrize("command", ["observe", "trace", "compare", "run", "check"])
 def test_the_data_of_every_command_fits(command: str) -> None:
     for data in data_of(command):
         validate(command, data)
@@ -65,7 +66,9 @@ CONTRACT = {
     "trace": """kernel grid programs loads[].line loads[].tensor loads[].lanes loads[].masked_lanes loads[].bytes
         stores[].line stores[].tensor stores[].lanes stores[].masked_lanes stores[].bytes bytes.requested bytes.touched
         bytes.dram findings[].kind findings[].file findings[].line findings[].programs findings[].tensor
-        findings[].message findings[].hint""",
+        findings[].message findings[].hint findings[].level""",
+    "check": """cases[].shape cases[].dtype cases[].strides cases[].ok cases[].error cases[].tolerance
+        findings[].kind findings[].file findings[].line findings[].message findings[].hint findings[].level""",
     "run": """launches[].kernel launches[].findings regions[].kernels exit""",
     "compare": """providers.eager.ok providers.compiled.max_error providers.hand.bytes providers.hand.round_trips
         providers.hand.predicted_us providers.hand.measured_us providers.hand.roofline_share ideal_bytes""",
@@ -104,6 +107,7 @@ def test_the_doctor_fits_its_schema(monkeypatch: pytest.MonkeyPatch) -> None:
         ("trace", [samples.broken_trace()]),
         ("compare", samples.wrong_comparison()),
         ("run", samples.script_run()),
+        ("check", samples.check()),
     ],
 )
 def test_what_a_command_prints_fits(monkeypatch: pytest.MonkeyPatch, command: str, returned: Any) -> None:

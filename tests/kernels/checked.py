@@ -40,7 +40,7 @@ def endless_kernel(x, out, n, BLOCK: tl.constexpr):
     left = n
     while left != 0:
         left = left - 5  # never 0 unless n is a multiple of 5
-    tl.store(out + offsets, total * 2, mask=offsets < n)
+    tl.store(out + offsets, total * 2 + left, mask=offsets < n)
 
 
 def doubled(x):
@@ -74,7 +74,7 @@ def double_as_if_contiguous(x):
 def double_first_blocks(x):
     x = x.contiguous()
     out = torch.zeros_like(x)
-    double_kernel[(HARD_CODED,)](x, out, x.numel(), BLOCK=BLOCK)
+    double_kernel[(min(HARD_CODED, triton.cdiv(x.numel(), BLOCK)),)](x, out, x.numel(), BLOCK=BLOCK)
     return out
 
 

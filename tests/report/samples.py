@@ -11,6 +11,9 @@ from tilesight.ledger.model import AccessRow, Bytes, KernelTraffic, Ledger, Roun
 from tilesight.ledger.tiles import TilePicture
 from tilesight.roads.model import (
     Break,
+    Check,
+    CheckedCase,
+    CheckedFinding,
     Comparison,
     CompileTimes,
     Graph,
@@ -277,3 +280,27 @@ RECORDS = {
     "wrong_comparison": wrong_comparison(),
     "script_run": script_run(),
 }
+
+
+def check() -> Check:
+    """A check that fails in three ways: lanes past the end, a layout, a shape that does not compile."""
+    outside = CheckedFinding(
+        kind="out-of-bounds", file=FILE, line=18, programs=(0,), program_count=1, lanes=(1, 1023), lane_count=1023,
+        tensor="x", message="load of x reads past its end", hint="mask with offsets < n", case="f32[1]", case_count=4,
+        launch_count=4, source="x = tl.load(x_ptr + offsets)",
+    )  # fmt: skip
+    loose = CheckedFinding(
+        kind="precision", file=FILE, line=20, programs=(), program_count=0, lanes=(0, 0), lane_count=0, tensor="out",
+        message="adds in float16", hint="add in float32", level="warning", case="f16[1024]",
+    )  # fmt: skip
+    contiguous, tolerance = "contiguous", {"f32": 1e-5, "f16": 4e-3}
+    grids, kinds = ((1, 1, 1),), ("out-of-bounds",)
+    refused = f"failed: {FILE}:30: the kernel does not compile"
+    cases = (
+        CheckedCase("f32[0]", ((0,),), "f32", contiguous, False, note=refused),
+        CheckedCase("f32[1]", ((1,),), "f32", contiguous, True, 0.0, 1e-5, grids=grids, kinds=kinds),
+        *(CheckedCase(f"{d}[1024]", ((1024,),), d, contiguous, True, 2e-8, t) for d, t in tolerance.items()),
+        CheckedCase("f32[1024]", ((1024,),), "f32", "x sliced [..., ::2]", False, float("inf"), 1e-5),
+        CheckedCase("f32[1024]", ((1024,),), "f32", "x transposed", None, note="refused: no"),
+    )
+    return Check("case:ADD", "h200", cases, (outside, loose), 5, "f32[0]", ("layouts were tried on f32[1024]",))

@@ -247,10 +247,10 @@ class Provenance(TorchDispatchMode):
         return result
 
     def _call_apart(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Call a library's operator; one that was written in Python is watched inside."""
-        if not _runs_here(func, args, kwargs):
-            return func(*args, **kwargs)
+        """Call a library's operator; one that was written in Python is watched inside, by the outermost block."""
         others = _active_modes()
+        if any(isinstance(mode, Provenance) for mode in others) or not _runs_here(func, args, kwargs):
+            return func(*args, **kwargs)
         with _modes_replaced([self, *others]):
             return func(*args, **kwargs) if others else func.redispatch(ON_CPU, *args, **kwargs)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from math import prod
 from types import FrameType
@@ -104,7 +105,7 @@ class VirtualTensors(TorchDispatchMode):
         shapes = self._shapes(func, args, kwargs, is_virtual)
         if shapes is None or not (is_virtual or _bytes_of(shapes) > LARGEST_REAL_BYTES):
             return func(*args, **kwargs)
-        if is_virtual:
+        if is_virtual and not _gives_only_room(func):
             self.skipped.add(_name_of(func))
         return _map_tensors(lambda meta: self.make(meta.shape, meta.dtype, meta.stride()), shapes)
 
@@ -137,6 +138,11 @@ def _makes_views(func: Any) -> bool:
     """Whether what an operator returns shares its input's memory and nothing is written."""
     aliases = [each.alias_info for each in func._schema.returns]
     return bool(aliases) and all(alias is not None and not alias.is_write for alias in aliases)
+
+
+def _gives_only_room(func: Any) -> bool:
+    """Whether an operator's result is memory, whose contents nobody has computed."""
+    return "empty" in str(func)
 
 
 def _name_of(func: Any) -> str:
@@ -192,4 +198,6 @@ class LookingSession(EngineSession):
                 expected="a kernel whose pointers are its tensors",
                 next_step="at a scaled size the tensors that such pointers mean are not searched for",
             )
-        self._inspect(module, build_launch(source, metadata, ttir, grid, arguments, _names_of_tensors(frame)))
+        launch = build_launch(source, metadata, ttir, grid, arguments, _names_of_tensors(frame))
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+        self._inspect(module, replace(launch, launched_at=where))

@@ -6,11 +6,14 @@ Built from what Triton keeps of a launch, its `ASTSource` and options. Seen on T
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 from __future__ import annotations
 
+import ast
 import contextlib
+import copy
 import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import triton.language as tl
 from triton._C.libtriton import ir as triton_ir
 from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource, make_backend
@@ -26,8 +29,9 @@ Path = tuple[int, ...]
 def vary_constants(source: Any, metadata: Any) -> Iterator[Module]:
     """The module with each compile-time integer changed, one at a time; what does not compile is left out.
 
-    A number is made one larger, halved and multiplied by powers of four. Arguments that Triton took for
-    constants because they are 1 are arguments again in all of them.
+    Compile-time integers are the kernel's constexpr parameters, numbers that it assigns to its variables and
+    the module's constexprs that it reads. A number is made one larger, halved and multiplied by powers of
+    four. Arguments that Triton took for constants because they are 1 are arguments again in all of them.
 
     Args:
         source: Triton's ASTSource of the kernel
@@ -36,17 +40,66 @@ def vary_constants(source: Any, metadata: Any) -> Iterator[Module]:
     options = metadata if isinstance(metadata, dict) else metadata._asdict()
     constants, signature = generalise(source)
     if signature != source.signature:
-        module = compile_ttir(source, constants, signature, options)
+        module = compile_ttir(source.fn, source, constants, signature, options)
         if module is None:
             constants, signature = dict(source.constants), dict(source.signature)
         else:
             yield module
+    changes = (
+        *((source.fn, changed) for changed in _changed_constants(constants)),
+        *((function, constants) for function in changed_functions(source.fn)),
+    )
+    for function, changed in changes:
+        module = compile_ttir(function, source, changed, signature, options)
+        if module is not None:
+            yield module
+
+
+def _changed_constants(constants: Mapping[Path, Any]) -> Iterator[Mapping[Path, Any]]:
     for path, value in constants.items():
         if isinstance(value, int) and not isinstance(value, bool):
             for other in other_values(value):
-                module = compile_ttir(source, {**constants, path: other}, signature, options)
-                if module is not None:
-                    yield module
+                yield {**constants, path: other}
+
+
+def changed_functions(function: Any) -> Iterator[Any]:
+    """A JITFunction with a number in its body changed, or a constexpr of its module."""
+    tree = ast.parse(function.src)
+    for number in _assigned_numbers(tree):
+        for other in other_values(int(number.value)):  # pyright: ignore[reportArgumentType]
+            yield _again(function, source=_with_number(function.src, number, other))
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for name in sorted(read & function.__globals__.keys()):
+        value = getattr(function.__globals__[name], "value", None)
+        if isinstance(function.__globals__[name], tl.constexpr) and isinstance(value, int):
+            for other in other_values(value):
+                yield _again(function, scope={**function.__globals__, name: tl.constexpr(other)})
+
+
+def _assigned_numbers(tree: ast.AST) -> list[ast.Constant]:
+    """The integers that are assigned to a variable as they stand."""
+    assignments = [node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AnnAssign)]
+    values = [node.value for node in assignments if isinstance(node.value, ast.Constant)]
+    return [value for value in values if type(value.value) is int]
+
+
+def _with_number(source: str, number: ast.Constant, other: int) -> str:
+    """The source with one number in it replaced; columns of the syntax tree count bytes."""
+    lines = source.splitlines(keepends=True)
+    line = lines[number.lineno - 1].encode()
+    lines[number.lineno - 1] = (
+        line[: number.col_offset] + str(other).encode() + line[number.end_col_offset :]
+    ).decode()
+    return "".join(lines)
+
+
+def _again(function: Any, source: str | None = None, scope: dict[str, Any] | None = None) -> Any:
+    """A JITFunction with another text (`_src`) or other globals, at the same place in the same file."""
+    other = copy.copy(function)
+    other._src = function.src if source is None else source
+    other.__globals__ = function.__globals__ if scope is None else scope
+    other.hash, other.used_global_vals = None, {}
+    return other
 
 
 def other_values(value: int) -> Iterator[int]:
@@ -71,13 +124,13 @@ def generalise(source: Any) -> tuple[dict[Path, Any], dict[str, Any]]:
 
 
 def compile_ttir(
-    source: Any, constants: Mapping[Path, Any], signature: Mapping[str, Any], options: Mapping[str, Any]
+    function: Any, source: Any, constants: Mapping[Path, Any], signature: Mapping[str, Any], options: Mapping[str, Any]
 ) -> Module | None:
-    """A kernel's TTIR with these constants, or None where it does not compile."""
+    """The TTIR of a JITFunction with these constants, or None where it does not compile."""
     target: Any = options["target"]
     backend: Any = make_backend(target)
     parsed: Any = backend.parse_options({name: value for name, value in options.items() if value is not None})
-    changed: Any = ASTSource(source.fn, dict(signature), dict(constants), source.attrs)
+    changed: Any = ASTSource(function, dict(signature), dict(constants), source.attrs)
     context: Any = triton_ir.context()
     triton_ir.load_dialects(context)
     backend.load_dialects(context)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tilesight.checks.place import variable_of
 from tilesight.checks.slices import flow_of
 from tilesight.ir.module import DenseElements, Module, Operation, Value
@@ -52,7 +54,10 @@ class _Writer:
 
     def __init__(self, operation: Operation, module: Module) -> None:
         self._definitions = flow_of(module).definitions
-        self._statement = variable_of(operation.results[0]), operation.location.user_frame.line
+        location = operation.location
+        self._target = variable_of(operation.results[0])
+        self._line = location.user_frame.line
+        self._calls = {frame.line for frame in (location, *location.callers)} - {self._line}
 
     def operation(self, operation: Operation, depth: int) -> str:
         if operation.name == "arith.trunci":
@@ -66,11 +71,11 @@ class _Writer:
             value = operation.operands[0]
             operation = self._definitions.get(value)
         if operation is None:
-            return variable_of(value) or value.name
+            return variable_of(value) or self._unnumbered(value.name)
         if operation.name == "arith.constant":
             return _number(operation)
         name = variable_of(value)
-        if name and (name, operation.location.user_frame.line) != self._statement:
+        if name and not self._is_part(name, operation.location.user_frame.line):
             return name
         if operation.name == "tt.get_program_id":
             return f"tl.program_id({operation.attributes['axis']})"
@@ -79,6 +84,15 @@ class _Writer:
         if operation.name in SYMBOLS and depth <= DEEPEST:
             return f"({self.operation(operation, depth)})"
         return "…"
+
+    def _is_part(self, name: str, line: int) -> bool:
+        """Whether a name is only that of the statement, or of one that calls the function it is in."""
+        return line in self._calls or (name == self._target and line == self._line)
+
+    def _unnumbered(self, name: str) -> str:
+        """A block argument's name without the number by which TTIR tells it from others of one variable."""
+        base = re.sub(r"_\d+$", "", name)
+        return base if any(variable_of(value) == base for value in self._definitions) else name
 
 
 def _number(operation: Operation) -> str:

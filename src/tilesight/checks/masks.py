@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilesight.checks.finding import Finding
 from tilesight.checks.intervals import Intervals
@@ -90,6 +91,7 @@ def _doubtful_places(module: Module) -> set[Place]:
     return _judged(module)[1]
 
 
+@lru_cache(maxsize=64)
 def _judged(module: Module) -> tuple[dict[Place, list[_Use]], set[Place]]:
     """Comparisons of masks by their position: those that are proven, and those that are not."""
     judge = _Judge(flow_of(module), Intervals(module))

@@ -7,6 +7,7 @@ import linecache
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from tilesight.checks.place import line_of, variable_of
@@ -32,7 +33,7 @@ class Candidate:
     Args:
         form: carried around a loop, a reduction, a product with a narrow result, or one of f32 in tf32
         operation: whose line is named
-        values: what would be f32 instead; none for tf32
+        values: what is narrow, or made of tf32
         name: the author's name of the accumulator
     """
 
@@ -64,7 +65,7 @@ def find_candidates(module: Module, launch: Launch) -> list[Candidate]:
         found += _products(function, launch)
     kept: list[Candidate] = []
     for candidate in found:
-        if not any(candidate.values and candidate.values <= other.values for other in kept):
+        if not any(candidate.values <= other.values for other in kept):
             kept.append(candidate)
     return kept
 
@@ -72,6 +73,7 @@ def find_candidates(module: Module, launch: Launch) -> list[Candidate]:
 Users = dict[Value, tuple[Value, ...]]
 
 
+@lru_cache(maxsize=64)
 def users_of(module: Module) -> Users:
     """Value → the values that may be it, or are computed from it in one step."""
     users: dict[Value, list[Value]] = {}
@@ -193,7 +195,7 @@ def _products(function: Function, launch: Launch) -> Iterator[Candidate]:
         if is_narrow(result):
             yield Candidate("product", operation, frozenset({result}), variable_of(result))
         elif _multiplies_in_tf32(operation) and not _is_asked_for(operation, launch):
-            yield Candidate("tf32", operation, frozenset(), variable_of(result))
+            yield Candidate("tf32", operation, frozenset({result}), variable_of(result))
 
 
 def _multiplies_in_tf32(operation: Operation) -> bool:
@@ -207,13 +209,10 @@ def _is_asked_for(operation: Operation, launch: Launch) -> bool:
     What cannot be read counts as chosen.
     """
     file, line = line_of(operation, launch)
-    text = call_text(source_lines(file, launch), line - 1 if file != launch.file else line - launch.first_line)
+    text = call_text(linecache.getlines(file), line - 1) or call_text(
+        launch.source.splitlines(), line - launch.first_line if file == launch.file else -1
+    )
     return not text or "tf32" in text.lower() or "input_precision" in text
-
-
-def source_lines(file: str, launch: Launch) -> Sequence[str]:
-    """The lines of the kernel, or of another file of its author's."""
-    return launch.source.splitlines() if file == launch.file and launch.source else linecache.getlines(file)
 
 
 def call_text(lines: Sequence[str], index: int) -> str:
@@ -242,24 +241,28 @@ def _defined_in(operation: Operation) -> Iterator[Value]:
                 yield from _defined_in(inner)
 
 
-def spread_widening(module: Module, chosen: Sequence[Candidate], others: Sequence[Candidate]) -> frozenset[Value]:
-    """The values that become f32 with the candidates that are chosen: theirs, and what is computed from them.
+def promoted_values(module: Module, candidates: Sequence[Candidate]) -> frozenset[Value]:
+    """The values that are f32 where the candidates are: theirs, what they are computed from and what is from them.
 
-    As in Triton's own promotion it ends at casts, products and memory; the other candidates keep their types.
+    As in Triton's own promotion it goes on through arithmetic, and ends at casts, products and memory.
     """
-    kept = frozenset[Value]().union(*(candidate.values for candidate in others))
-    users, definitions = users_of(module), flow_of(module).definitions
+    users, flow = users_of(module), flow_of(module)
 
-    def follow(value: Value) -> Iterator[Value]:
+    def near(value: Value) -> Iterator[Value]:
+        operation = flow.definitions.get(value)
+        if operation is not None and _promotes(operation):
+            yield from operation.operands
+            yield from combined_values(operation) if operation.name in COMBINING else operation.results
+        yield from flow.sources.get(value, ())
         for user in users.get(value, ()):
-            operation = definitions.get(user)
-            if not is_narrow(user) or user in kept:
-                continue
-            if operation is None or operation.dialect in ("scf", "math") or operation.name in ARITHMETIC:
+            made_by = flow.definitions.get(user)
+            if made_by is None or made_by.dialect == "scf" or _promotes(made_by):
                 yield user
-                yield from operation.results if operation is not None and operation.name in ARITHMETIC else ()
-            elif operation.name in COMBINING:
-                yield from combined_values(operation) - kept
 
-    starts = [value for candidate in chosen for value in candidate.values]
-    return frozenset(filter(is_narrow, reached(starts, follow)))
+    starts = [value for candidate in candidates for value in candidate.values]
+    return frozenset(reached(starts, lambda value: filter(is_narrow, near(value))))
+
+
+def _promotes(operation: Operation) -> bool:
+    """Whether an operation computes in the widest type of its operands."""
+    return operation.dialect == "math" or operation.name in ARITHMETIC | COMBINING

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.checks.finding import Finding
-from tilesight.checks.narrow import Candidate, find_candidates, spread_widening
+from tilesight.checks.narrow import Candidate, find_candidates, promoted_values
 from tilesight.checks.place import line_of, name_of
 from tilesight.checks.repeated_loads import spread_programs
 from tilesight.checks.replay import Replay
@@ -19,8 +20,8 @@ from tilesight.engine.communication import programs_wait
 from tilesight.engine.floats import cast_float
 from tilesight.engine.launch import Memory
 from tilesight.engine.listener import Access, Executed, Listener
-from tilesight.engine.values import spread
-from tilesight.ir.module import Module, Operation
+from tilesight.engine.values import FLOAT_DTYPES, spread
+from tilesight.ir.module import Module, Operation, Value
 from tilesight.ir.types import FloatType, element_type
 
 FLOAT64 = np.dtype(np.float64)
@@ -29,41 +30,35 @@ ROUNDING_UNITS = {**{name: 2.0**-bits for name, bits in MANTISSA_BITS.items()}, 
 """Half a unit in the last place, relative: what one rounding to the type may change."""
 
 LEAST_ROUNDINGS = 2
-LEAST_GAIN = 4
+LEAST_SHARE = 2
+LEAST_UNIT = 0.25
+"""Of a unit: a few stored values may be exact by chance, and rounding them cost nothing."""
 
 
 def find_imprecision(replay: Replay) -> list[Finding]:
     """Accumulations and products whose narrow type costs precision in what is stored, one finding a line.
 
-    A few programs run as they are, with every float in f64, and with the candidates in f32. The error of
-    a stored value is |stored − f64| / (|f64| + rms(f64)) before it is rounded to the tensor's type. A
-    candidate is found when its narrow type makes the error at least four times larger, and larger than two
-    roundings to the tensor's type. Kernels that take floats for bits, or compute in assembly, are not measured.
+    A few programs run with every float in f64, then with one candidate after another as it is and all else
+    in f64, and with all candidates in f32 and all else as it is. The error of a stored value, before it is
+    rounded to the tensor's type, is |stored − f64| / (|f64| + rms(f64)). A candidate is found when its own
+    error is at least twice that of rounding to the tensor's type and twice that of all else; the first one,
+    when only all together are. Kernels that take floats for bits, or compute in assembly, are not measured.
 
     Raises: TilesightError: as `engine.execute`
     """
     candidates = find_candidates(replay.module, replay.launch)
     if not candidates or not can_widen(replay.module):
         return []
-    exact = _run(replay, widen(replay.module, every_float(replay.module)))
-    repaired = _repaired(replay, candidates, ())
-    best = _errors(_run(replay, repaired), exact)
+    measure = _Measure(replay, candidates)
+    alone = {candidate: measure.own_error([candidate]) for candidate in candidates}
+    if not any(alone.values()) and len(candidates) > 1:
+        alone = {candidates[0]: measure.own_error(candidates)}
     found: dict[tuple[str, int], Finding] = {}
-    for candidate in candidates:
-        left = _errors(_run(replay, _repaired(replay, candidates, (candidate,))), exact)
-        worst = _worst(left, best)
-        if worst is not None:
-            finding = _finding(candidate, worst, replay)
+    for candidate, error in alone.items():
+        if error is not None:
+            finding = _finding(candidate, measure.as_it_is(error), replay)
             found.setdefault((finding.file, finding.line), finding)
     return list(found.values())
-
-
-def _repaired(replay: Replay, candidates: Sequence[Candidate], left: Sequence[Candidate]) -> Widened:
-    """The module with all candidates in f32 but those that are left as they are."""
-    chosen = [each for each in candidates if each not in left]
-    values = spread_widening(replay.module, chosen, left)
-    ieee = [each.operation for each in chosen if each.form == "tf32"]
-    return widen(replay.module, dict.fromkeys(values, F32), ieee)
 
 
 @dataclass(frozen=True)
@@ -71,29 +66,60 @@ class _Error:
     """The error of what a line stores to a tensor.
 
     Args:
-        unit: of rounding to the tensor's type
-        better: the error that is left with a float32 accumulator
+        rounding: what rounding the exact values to the tensor's type costs
+        better: the error that is left in float32
     """
 
+    store: Operation
     size: float
-    unit: float
+    rounding: float
     type_name: str
     tensor: str
     better: float = 0.0
+
+    @property
+    def roundings(self) -> float:
+        return self.size / self.rounding
 
 
 Errors = Mapping[Operation, _Error]
 
 
-def _worst(left: Errors, best: Errors) -> _Error | None:
-    """The largest error, in roundings, that a candidate makes; None when none is its own and beyond rounding."""
-    worst: _Error | None = None
-    for store, error in left.items():
-        better = best[store].size if store in best else 0.0
-        is_large = error.size > LEAST_ROUNDINGS * error.unit and error.size >= LEAST_GAIN * better
-        if is_large and (worst is None or error.size / error.unit > worst.size / worst.unit):
-            worst = _Error(error.size, error.unit, error.type_name, error.tensor, better)
-    return worst
+class _Measure:
+    """The errors of a launch's stored values, with different parts of its kernel in wider types."""
+
+    def __init__(self, replay: Replay, candidates: Sequence[Candidate]) -> None:
+        module = replay.module
+        self._replay = replay
+        self._wide = every_float(module)
+        self._exact = _run(replay, widen(module, self._wide))
+        promoted = dict.fromkeys(promoted_values(module, candidates), F32)
+        ieee = [each.operation for each in candidates if each.form == "tf32"]
+        self._repaired = self._errors(widen(module, promoted, ieee))
+
+    def _errors(self, widened: Widened) -> Errors:
+        return _errors(_run(self._replay, widened), self._exact)
+
+    def own_error(self, left: Sequence[Candidate]) -> _Error | None:
+        """The largest error, in roundings, that candidates make; None when none stands out."""
+        kept = frozenset[Value]().union(*(each.values for each in left))
+        wide = {value: type_ for value, type_ in self._wide.items() if value not in kept}
+        worst: _Error | None = None
+        for store, error in self._errors(widen(self._replay.module, wide)).items():
+            rest = self._repaired[store].size if store in self._repaired else 0.0
+            stands_out = error.size >= max(LEAST_ROUNDINGS * error.rounding, LEAST_SHARE * rest)
+            if stands_out and (worst is None or error.roundings > worst.roundings):
+                worst = replace(error, better=rest)
+        return worst
+
+    def as_it_is(self, error: _Error) -> _Error:
+        """The error with the size that it has in the kernel as it is."""
+        size = self._as_it_is[error.store].size if error.store in self._as_it_is else error.size
+        return replace(error, size=size)
+
+    @cached_property
+    def _as_it_is(self) -> Errors:
+        return self._errors(widen(self._replay.module, {}))
 
 
 @dataclass(eq=False)
@@ -123,6 +149,12 @@ class _Stored(Listener):
         self.values.setdefault(original, []).append(values[mask] if mask is not None else values.reshape(-1))
         self.memories.setdefault(original, access.memory)
 
+    @property
+    def elements(self) -> dict[Operation, FloatType]:
+        """The type that each store rounds to."""
+        types = ((store, element_type(shown.results[0].type)) for store, shown in self.widened.stores.values())
+        return {store: type_ for store, type_ in types if isinstance(type_, FloatType)}
+
 
 def _run(replay: Replay, widened: Widened) -> _Stored:
     """What a module stores, run for a few programs one after another."""
@@ -135,15 +167,17 @@ def _run(replay: Replay, widened: Widened) -> _Stored:
 def _errors(stored: _Stored, exact: _Stored) -> Errors:
     """The largest error of each store whose lanes are the same in both runs."""
     found: dict[Operation, _Error] = {}
+    elements = exact.elements
     for store, parts in exact.values.items():
         wanted = np.concatenate(parts)
         got = np.concatenate(stored.values.get(store, [np.empty(0)]))
         if wanted.size == 0 or got.shape != wanted.shape:
             continue
-        element = element_type(store.operand_segments["value"][0].type)
-        assert isinstance(element, FloatType)
+        element = elements[store]
+        rounded = cast_float(cast_float(wanted, FLOAT_DTYPES[element.name]), FLOAT64)
+        rounding = max(relative_error(rounded, wanted), LEAST_UNIT * ROUNDING_UNITS[element.name])
         size = relative_error(got, wanted)
-        found[store] = _Error(size, ROUNDING_UNITS[element.name], element.name, name_of(exact.memories[store]))
+        found[store] = _Error(store, size, rounding, element.name, name_of(exact.memories[store]))
     return found
 
 
@@ -187,7 +221,7 @@ def _message(candidate: Candidate, error: _Error) -> str:
     written = f"what is stored to {error.tensor or 'memory'}"
     return (
         f"{what}: {written} is off by {error.size:.1e} of its size against float64, by {error.better:.1e} {instead}; "
-        f"one rounding to {error.type_name} costs {error.unit:.1e}"
+        f"rounding to {error.type_name} alone costs {error.rounding:.1e}"
     )
 
 

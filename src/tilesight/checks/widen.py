@@ -33,6 +33,7 @@ ARITHMETIC = frozenset(
 FROM_INTEGERS = frozenset({"arith.sitofp", "arith.uitofp"})
 STORING = frozenset({"tt.atomic_rmw", "tt.descriptor_store", "tt.store"})
 JUMPS = frozenset({"cf.br", "cf.cond_br"})
+BITCASTS = frozenset({"arith.bitcast", "tt.bitcast"})
 UNMEASURABLE = frozenset({"tt.elementwise_inline_asm", "tt.map_elementwise"})
 
 Wider = Mapping[Value, FloatType]
@@ -53,15 +54,18 @@ class Widened:
 
 
 def can_widen(module: Module) -> bool:
-    """Whether a wider module says something: no float is taken for bits, and nothing computes in assembly."""
+    """Whether a wider module says something: no float is taken for bits, and nothing computes in assembly.
+
+    An atomic minimum or maximum of floats is one of their bits, and says as much as a store.
+    """
     operations = [inner for function in module.functions for inner in function.walk()]
-    return not any(inner.name in UNMEASURABLE or _takes_bits(inner) for inner in operations)
+    given = {inner.operand_segments["value"][0] for inner in operations if inner.name == "tt.atomic_rmw"}
+    bits = {inner.results[0] for inner in operations if _takes_bits(inner)}
+    return bits <= given and not any(inner.name in UNMEASURABLE for inner in operations)
 
 
 def _takes_bits(operation: Operation) -> bool:
-    if operation.name not in ("arith.bitcast", "tt.bitcast"):
-        return False
-    return any(is_float(value) for value in (*operation.operands, *operation.results))
+    return operation.name in BITCASTS and is_float(operation.operands[0]) and not is_float(operation.results[0])
 
 
 def is_float(value: Value) -> bool:
@@ -227,12 +231,14 @@ class _Writer:
         return copy
 
     def _stored(self, operation: Operation) -> Value:
-        return operation.operand_segments["value"][0]
+        """The float that is stored, or whose bits are."""
+        value = operation.operand_segments["value"][0]
+        origin = flow_of(self.module).definitions.get(value)
+        return origin.operands[0] if origin is not None and _takes_bits(origin) else value
 
     def _copy_store(self, operation: Operation) -> None:
         """Store what the value is before its rounding to memory's type, by way of f64, rounded as it was."""
-        stored = self._stored(operation)
-        place = operation.operands.index(stored)
+        stored, given = self._stored(operation), operation.operand_segments["value"][0]
         origin = flow_of(self.module).definitions.get(stored)
         rounds = origin is not None and origin.name in CASTS and not _rounds_otherwise(origin)
         source = origin.operands[0] if rounds and origin is not None else stored
@@ -240,12 +246,18 @@ class _Writer:
         narrow = Value(stored.name, stored.type, stored.location)
         shown = Operation("arith.truncf", (wide,), (narrow,), location=operation.location)
         self._written.append(shown)
-        pairs = enumerate(operation.operands)
-        kept = [narrow if i == place else self._converted(self._new[v], element_type(v.type)) for i, v in pairs]
-        copy = self._again(operation, tuple(kept), [value.type for value in operation.results], ())
+        value = narrow if stored is given else self._bits(narrow, given)
+        kept = [self._converted(self._new[each], element_type(each.type)) for each in operation.operands]
+        kept[operation.operands.index(given)] = value
+        copy = self._again(operation, tuple(kept), [each.type for each in operation.results], ())
         self.stores[copy] = operation, shown
-        for value in operation.results:
-            self._new[value] = self._converted(self._new[value], element_type(self._target(value)))
+        for each in operation.results:
+            self._new[each] = self._converted(self._new[each], element_type(self._target(each)))
+
+    def _bits(self, value: Value, like: Value) -> Value:
+        result = Value(like.name, like.type, like.location)
+        self._written.append(Operation("tt.bitcast", (value,), (result,), location=like.location))
+        return result
 
     def _copy_control(self, operation: Operation) -> None:
         """Operations whose operands become arguments or results elsewhere: each takes the type it has there."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from tilesight.roads.gather import case_text, gather, gather_launches, place
 from tilesight.roads.matrix import Matrix, Outcome, run_matrix
 from tilesight.roads.matrix_inputs import Cell, own_cell, with_sizes
 from tilesight.roads.model import Check, CheckedCase, is_fault
+from tilesight.roads.scaled import check_scaled
 from tilesight.roads.shrink import shrink_sizes
 from tilesight.targets import target as find_target
 
@@ -111,7 +110,7 @@ def check_launch(
     with session:
         try:
             with Provenance():
-                function()
+                observer.finish(function())
         except (Exception, SystemExit) as error:
             failed = (CheckedCase("", (), "", "", False, note=f"failed: {tell(error, function)}"),)
     name = _name_of(function)
@@ -149,8 +148,8 @@ def check_case(
         matrix = Matrix(case, session, seed)
         outcomes, notes = run_matrix(matrix, shapes, dtypes)
         smallest = _shrunk(matrix, outcomes)
-    if smallest is not None and smallest not in outcomes:
-        outcomes = [smallest, *outcomes]
+    if smallest is not None:
+        outcomes = [smallest, *(outcome for outcome in outcomes if outcome is not smallest)]
     return Check(
         subject=case.name or _name_of(case.hand),
         target=target,
@@ -213,9 +212,6 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 def _scaled(found: Check, subject: Any, scale_to: int, target: str) -> Check:
     """The check with what the arithmetic of addresses does at a larger size."""
-    if find_spec("tilesight.roads.scaled") is None:
-        raise InputError("--scale-to is not here yet", expected="a check without it")
-    more, notes = import_module("tilesight.roads.scaled").check_scaled(subject, scale_to, target=target)
     known = {place(each) for each in found.findings}
-    fresh = gather_launches(each for each in more if place(each) not in known)
-    return replace(found, findings=(*found.findings, *fresh), notes=(*found.notes, *notes))
+    more = [each for each in check_scaled(subject, scale_to, target) if place(each) not in known]
+    return replace(found, findings=(*found.findings, *gather_launches(more)))

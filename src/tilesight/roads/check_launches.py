@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
 
 from tilesight.capture.launches import EngineSession
+from tilesight.checks.coverage import Output, find_never_written
 from tilesight.checks.finding import Finding
 from tilesight.checks.place import line_of, name_of
 from tilesight.checks.sanitize import Sanitizer
@@ -64,6 +68,7 @@ class CheckObserver:
     session: EngineSession
     launches: list[WatchedLaunch] = field(default_factory=list[WatchedLaunch])
     findings: list[Finding] = field(default_factory=list[Finding])
+    outputs: list[Output] = field(default_factory=list[Output])
     _running: dict[int, tuple[Sanitizer, _SiteListener]] = field(
         default_factory=dict[int, tuple[Sanitizer, _SiteListener]]
     )
@@ -77,7 +82,18 @@ class CheckObserver:
     def launch_ends(self, launch: Launch, execution: Execution, listeners: Sequence[Listener]) -> None:
         sanitizer, sites = self._running.pop(id(launch))
         self.findings += sanitizer.findings()
+        self.outputs += sanitizer.outputs
         self.launches.append(WatchedLaunch(launch.kernel, launch.grid, launch.constexprs, sites.sites(launch)))
+
+    def finish(self, returned: Any) -> None:
+        """All launches are over: look for elements of outputs that nothing has written.
+
+        Args:
+            returned: what the launching function returned; where there are tensors in it, others were workspace
+        """
+        kept = {tensor.untyped_storage().data_ptr() for tensor in _tensors_in(returned)}
+        outputs = [each for each in self.outputs if not kept or _storage_of(each) in kept]
+        self.findings += find_never_written(outputs)
 
     def site_of(self, addresses: range) -> Site | None:
         """The first line that loads a tensor which lies there, or else that touches it in another way."""
@@ -88,3 +104,19 @@ class CheckObserver:
     def constexprs(self) -> Collection[dict[str, object]]:
         """Of every launch."""
         return [launch.constexprs for launch in self.launches]
+
+
+def _tensors_in(returned: Any) -> Iterator[torch.Tensor]:
+    """The tensors of a result: alone, or in tuples, lists and dictionaries."""
+    if isinstance(returned, torch.Tensor):
+        yield returned
+    elif isinstance(returned, dict):
+        yield from _tensors_in(list(cast("dict[Any, Any]", returned).values()))
+    elif isinstance(returned, tuple | list):
+        for item in cast("Sequence[Any]", returned):
+            yield from _tensors_in(item)
+
+
+def _storage_of(output: Output) -> int:
+    undefined = output.memory.undefined
+    return undefined.address if undefined is not None else output.memory.address

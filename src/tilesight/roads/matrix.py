@@ -110,6 +110,7 @@ class Matrix:
         try:
             with Provenance():
                 outputs = hand(*inputs)
+                observer.finish(outputs)
         except (Exception, SystemExit) as error:
             refused = is_refusal(error) and not cell.is_own
             note = f"{'refused' if refused else 'failed'}: {tell(error, hand)}"

@@ -266,7 +266,8 @@ class Check(Displayed):
     Args:
         subject: what was checked
         target: the GPU whose limits hold
-        cases: the runs, smallest first; of a launch function, one if it failed
+        cases: the runs, the smallest failing one first, then from small to large; of a launch function,
+            one if it failed
         findings: each fault once
         launches: kernels launched in all runs
         smallest_failing: inputs and layout of the smallest case that fails; empty when all hold

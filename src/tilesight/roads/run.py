@@ -40,6 +40,7 @@ def run_script(script: str, args: Sequence[str], *, target: str, check: bool) ->
     watched = Provenance() if check else contextlib.nullcontext()
     with session, compiled_on_engine(chosen) as compiled, lent or contextlib.nullcontext(), watched:
         exit_code = _execute(path, args)
+        observer.finish()
     regions = tuple(
         describe_graph(graph, subject=f"{path.name}:{_name(each)}", inputs=(), target=chosen)
         for each in compiled

@@ -41,7 +41,7 @@ class Scaling:
     specs: tuple[Any, ...]
 
 
-def check_scaled(case: Case, scale_to: int, target: str) -> list[Finding]:
+def check_scaled(case: Any, scale_to: int, target: str) -> list[Finding]:
     """Overflows and accesses out of bounds at sizes that do not fit in memory, and notes of what was run.
 
     Sizes that are equal in the case's inputs are one dimension. Each in turn is made so large that the
@@ -51,13 +51,16 @@ def check_scaled(case: Case, scale_to: int, target: str) -> list[Finding]:
     not covered; neither is a grid's size.
 
     Args:
-        case: with a launcher and inputs as text or tensors
+        case: a tilesight.Case with a launcher and inputs as text or tensors
         scale_to: elements of the largest tensor, at least
         target: the GPU whose front-end specialisation is used
-    Raises:  InputError: the case has no launcher or its inputs cannot be scaled
+    Raises:  InputError: it is no case, has no launcher, or its inputs cannot be scaled
     """
     if not isinstance(case, Case):
-        raise InputError("--scale-to needs a Case", expected='tilesight.Case(…, hand=launcher, inputs="f32[128,256]")')
+        raise InputError(
+            "--scale-to needs a Case: what else makes its tensors cannot be scaled",
+            expected='tilesight.Case(…, hand=launcher, inputs="f32[128,256]")',
+        )
     if case.hand is None:
         raise InputError("--scale-to needs a launcher", expected="tilesight.Case(…, hand=launcher)")
     found: list[Finding] = []

@@ -9,7 +9,8 @@ from tilesight.roads.shapes import Sizes
 
 MOST_RUNS = 60
 MOST_SECONDS = 10.0
-MOST_CANDIDATES = 40
+CLOSER = 8
+"""Candidates between a size that fails and the next smaller one that does not."""
 
 
 def shrink_sizes(failing: Sizes, fails: Callable[[Sizes], bool]) -> Sizes:
@@ -45,20 +46,21 @@ class _Budget:
 
 
 def _shrink_symbol(sizes: Sizes, symbol: int, budget: _Budget) -> Sizes:
-    """First over candidates spread out to the failing size, then over all sizes below the one found."""
-    candidates = _candidates(sizes[symbol])
-    found = _smallest(candidates, lambda size: budget.fails({**sizes, symbol: size}), sizes[symbol])
-    below = [size for size in candidates if size < found]
-    between = list(range(below[-1] + 1 if below else 0, found + 1))[-MOST_CANDIDATES:]
-    refined = _smallest(between, lambda size: budget.fails({**sizes, symbol: size}), found)
-    return {**sizes, symbol: refined}
+    """First over candidates spread out to the failing size, then ever closer below the one found."""
+    found, candidates = sizes[symbol], _candidates(sizes[symbol])
+    while True:
+        found = _smallest(candidates, lambda size: budget.fails({**sizes, symbol: size}), found)
+        below = max((size for size in candidates if size < found), default=-1)
+        if found - below <= 1:
+            return {**sizes, symbol: found}
+        step = -(-(found - below) // CLOSER)
+        candidates = [*range(below + 1, found, step), found]
 
 
 def _candidates(size: int) -> list[int]:
-    """Small sizes, powers of two and their neighbours, the size itself: ascending."""
-    powers = [1 << exponent for exponent in range(size.bit_length() + 1)]
-    near = {value + offset for value in powers for offset in (-1, 0, 1)}
-    return sorted(value for value in {0, *near, size} if 0 <= value <= size)
+    """0, one more than each power of two, and the size itself: ascending."""
+    near = {(1 << exponent) + 1 for exponent in range(size.bit_length())}
+    return sorted(value for value in {0, 1, *near, size} if value <= size)
 
 
 def _smallest(candidates: list[int], fails: Callable[[int], bool], known: int) -> int:
@@ -68,7 +70,7 @@ def _smallest(candidates: list[int], fails: Callable[[int], bool], known: int) -
     from hypothesis.errors import HypothesisException
 
     quiet = settings(
-        max_examples=2 * MOST_RUNS,
+        max_examples=MOST_RUNS,
         derandomize=True,
         database=None,
         deadline=None,

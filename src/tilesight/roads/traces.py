@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.capture.parts import find_parts
 from tilesight.checks.bounds import BoundsCheck
+from tilesight.checks.coverage import Output, find_never_written
 from tilesight.checks.finding import Finding
 from tilesight.checks.sanitize import Sanitizer
 from tilesight.engine import Execution
@@ -31,6 +33,7 @@ class TraceObserver:
         self.launches: list[Launch] = []
         self._checked = checked
         self._sanitizer: Sanitizer | None = None
+        self._outputs: dict[tuple[int, int], tuple[int, Output]] = {}
 
     def launch_begins(self, launch: Launch) -> Sequence[Listener]:
         if self._checked is None:
@@ -46,7 +49,10 @@ class TraceObserver:
 
     def _findings(self, checks: Sequence[Listener]) -> Sequence[Finding]:
         if self._sanitizer is not None:
-            return self._sanitizer.findings()
+            found = self._sanitizer.findings()
+            for output in self._sanitizer.outputs:
+                self._outputs[output.memory.address, len(output.memory.data)] = len(self.traces), output
+            return found
         return [finding for check in checks if isinstance(check, BoundsCheck) for finding in check.findings()]
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tilesight.checks.kinds import KINDS
 from tilesight.errors import InputError
-from tilesight.roads.model import Check, CheckedCase, CheckedFinding, is_fault
 
 if TYPE_CHECKING:
     from tilesight.capture.case import Case
+    from tilesight.roads.model import Check, CheckedCase, CheckedFinding
 
 SHOWN = 8
 """Findings, and cases, that a failure lists."""
@@ -47,7 +47,7 @@ def check_kernel(
 
 def failure_text(check: Check, allow: Collection[str] = ()) -> str:
     """What is wrong, as paragraphs; empty when nothing is, but for kinds that are allowed."""
-    findings = [each for each in check.findings if is_fault(each) and each.kind not in allow]
+    findings = [each for each in check.findings if each.level != "note" and each.kind not in allow]
     cases = [case for case in check.cases if case.ok is False and not _is_allowed(case, allow)]
     if not findings and not cases:
         return ""

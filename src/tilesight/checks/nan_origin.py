@@ -1,0 +1,292 @@
+"""The operation that made a stored NaN or infinity from finite numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilesight.checks.finding import Finding
+from tilesight.checks.lane_labels import (
+    ALONG_AXIS,
+    MOVES,
+    Mask,
+    active_lanes,
+    axis_of,
+    full_labels,
+    full_value,
+    gather_lanes,
+    join_everything,
+    join_lanes,
+    labels_along,
+    move_lanes,
+    numbers_in,
+    operand_of,
+    running_maximum,
+    select_lanes,
+    spread_labels,
+)
+from tilesight.checks.no_lanes import divides_by_nothing
+from tilesight.checks.place import line_of, name_of
+from tilesight.checks.program_trace import Labels, ProgramTrace, Step, trace_programs
+from tilesight.checks.replay import Replay
+from tilesight.checks.suspects import Suspects
+from tilesight.engine.rules.tt_reduce import single_combiner
+from tilesight.ir.module import Module, Operation
+from tilesight.ir.types import FloatType, block_shape, element_type
+
+FILL = 1
+"""An infinity that the author wrote, or -inf from memory: both stand for what is left out."""
+
+GIVEN = 32767
+"""A NaN or +inf from memory: nothing that the kernel made."""
+
+FIRST_ORIGIN = 32000
+"""Origins are numbered downwards, so that of two that meet the earlier one stays."""
+
+STORES = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_store", "tt.descriptor_reduce"})
+BITCASTS = frozenset({"arith.bitcast", "tt.bitcast"})
+UNLABELLED = frozenset({"tt.dot_scaled", "tt.map_elementwise", "tt.histogram"})
+WORDS = {
+    "arith.addf": "{0} + {1}",
+    "arith.subf": "{0} - {1}",
+    "arith.mulf": "{0} * {1}",
+    "arith.divf": "{0} / {1}",
+    "tt.precise_divf": "{0} / {1}",
+    "tt.precise_sqrt": "sqrt({0})",
+}
+
+
+@dataclass
+class _Origin:
+    """One operation's first result that is not finite, and the programs that store what came of it."""
+
+    operation: Operation
+    program: int
+    lane: int
+    operands: tuple[float, ...]
+    result: float
+    has_no_valid_lane: bool = False
+    stored: dict[int, int] = field(default_factory=dict[int, int])
+    tensor: str = ""
+    lanes: tuple[int, int] = (0, 0)
+
+
+class NonFiniteTrace(ProgramTrace):
+    """Follows lanes that are not finite: a label says who made them (see the constants above)."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module)
+        self._numbers: dict[Operation, int] = {}
+        self.origins: dict[int, _Origin] = {}
+
+    def is_source(self, operation: Operation) -> bool:
+        """Whatever makes floats, and stores."""
+        return operation.name in STORES or any(isinstance(element_type(v.type), FloatType) for v in operation.results)
+
+    def label(self, step: Step) -> Sequence[Labels | None]:
+        """The rules of each operation."""
+        name = step.operation.name
+        if name in STORES:
+            self._store(step)
+            return [None] * len(step.results)
+        return [self._label_result(step, position) for position in range(len(step.results))]
+
+    def _label_result(self, step: Step, position: int) -> Labels | None:
+        name, value = step.operation.name, step.operation.results[position]
+        if not isinstance(element_type(value.type), FloatType):
+            return None
+        result = step.results[position]
+        bad = ~np.isfinite(result)
+        if not bad.any():
+            return None
+        if name == "arith.constant":
+            return np.where(bad & ~np.isnan(result), np.int16(FILL), np.where(bad, np.int16(GIVEN), np.int16(0)))
+        if name in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
+            return _load(step, result, bad)
+        if name in MOVES:
+            return move_lanes(step)[position]
+        if name == "arith.select":
+            return select_lanes(step)
+        if name == "tt.gather":
+            return np.where(bad, gather_lanes(step), np.int16(0))
+        return self._make(step, result, bad)
+
+    def _make(self, step: Step, result: NDArray[Any], bad: Mask) -> Labels:
+        """The labels of what an operation computes; lanes that only it can have made get a new origin."""
+        name = step.operation.name
+        if name in BITCASTS and not any(isinstance(element_type(v.type), FloatType) for v in step.operation.operands):
+            return np.where(bad, np.int16(GIVEN), np.int16(0))
+        labels = np.where(bad, _labels_before(step, bad.ndim), np.int16(0))
+        had_nan = _had_nan(step, bad.ndim)
+        made = bad & ((labels == 0) | ((labels == FILL) & np.isnan(result) & ~had_nan))
+        if made.any():
+            labels = np.where(made, np.int16(self._number(step, result, made)), labels)
+        return labels
+
+    def _number(self, step: Step, result: NDArray[Any], made: Mask) -> int:
+        """The origin's number; what it says comes from the first lane that was ever made."""
+        operation = step.operation
+        if operation in self._numbers:
+            return self._numbers[operation]
+        number = self._numbers[operation] = FIRST_ORIGIN - len(self._numbers)
+        place = tuple(int(axis[0]) for axis in np.nonzero(made))
+        shape = (1, *block_shape(operation.results[0].type))
+        lane = int(np.ravel_multi_index(place, shape)) if len(place) == len(shape) else 0
+        operands: list[float] = []
+        if operation.name not in ALONG_AXIS and operation.name not in UNLABELLED and operation.name != "tt.dot":
+            operands = [float(full_value(o, v)[place]) for o, v in zip(step.operands, operation.operands, strict=True)]
+        origin = _Origin(operation, step.program, lane, tuple(operands), float(result[place]))
+        self.origins[number] = origin
+        return number
+
+    def _store(self, step: Step) -> None:
+        labels = _stored_labels(step)
+        if labels is None or not step.accesses:
+            return
+        found = np.broadcast_to(np.where(active_lanes(step), labels, np.int16(0)), step.accesses[0].shape)
+        for number in numbers_in(np.where((found > FILL) & (found < GIVEN), found, np.int16(0))):
+            origin = self.origins[number]
+            lanes = np.flatnonzero(found == number)
+            if not origin.stored:
+                origin.tensor = name_of(step.accesses[0].memory)
+                origin.lanes = int(lanes[0]), int(lanes[-1])
+                origin.program = step.program
+            origin.stored[step.program] = origin.stored.get(step.program, 0) + len(lanes)
+
+
+def _stored_labels(step: Step) -> Labels | None:
+    if step.operation.operand_segments.get("value"):
+        return operand_of(step, "value")[1]
+    return step.labels[2 if step.operation.name == "tt.atomic_cas" else 1]
+
+
+def _load(step: Step, result: NDArray[Any], bad: Mask) -> Labels:
+    """What memory held; masked-off lanes hold `other`, or something undefined."""
+    from_memory = np.where(result == -np.inf, np.int16(FILL), np.int16(GIVEN))
+    other, labels = operand_of(step, "other")
+    if other is None or not step.accesses:
+        return np.where(bad, from_memory, np.int16(0))
+    padded = spread_labels(labels, bad.ndim)
+    return np.where(bad, np.where(active_lanes(step), from_memory, padded), np.int16(0))
+
+
+def _labels_before(step: Step, rank: int) -> Labels:
+    """The label that each lane's operands bring along."""
+    name = step.operation.name
+    if all(each is None for each in step.labels):
+        return spread_labels(None, rank)
+    if name == "tt.reduce":
+        return labels_along(step).max(axis=axis_of(step.operation))
+    if name == "tt.scan":
+        return running_maximum(labels_along(step), step.operation)
+    if name == "tt.dot":
+        left, right = (full_labels(step.labels[i], step.operation.operands[i]) for i in (0, 1))
+        product = np.maximum(left.max(axis=-1)[..., :, None], right.max(axis=-2)[..., None, :])
+        return np.maximum(product, spread_labels(step.labels[2], product.ndim))
+    if name in UNLABELLED:
+        return join_everything(step)[0]
+    return join_lanes(step)
+
+
+def _had_nan(step: Step, rank: int) -> Mask:
+    """Lanes in which an operand is a NaN already."""
+    name = step.operation.name
+    found = np.zeros((1,) * rank, np.bool_)
+    for operand, value, labels in zip(step.operands, step.operation.operands, step.labels, strict=True):
+        if labels is None or not isinstance(element_type(value.type), FloatType):
+            continue
+        nan = np.isnan(full_value(operand, value))
+        if name == "tt.reduce":
+            nan = nan.any(axis=axis_of(step.operation))
+        elif name in ALONG_AXIS or name == "tt.dot" or nan.ndim != rank:
+            nan = np.full((1,) * rank, bool(nan.any()))
+        found = found | nan
+    return found
+
+
+def find_nan_origins(replay: Replay, suspects: Suspects) -> list[Finding]:
+    """Operations that made what is stored and not finite; kind all-masked-row where a row had no valid lane.
+
+    Args:
+        suspects: heard during the launch
+    """
+    programs = suspects.non_finite
+    if not programs:
+        return []
+    trace = NonFiniteTrace(replay.module)
+    trace_programs(replay, programs, trace)
+    stored = [origin for origin in trace.origins.values() if origin.stored]
+    for origin in stored:
+        if _is_nothing_over_nothing(origin):
+            origin.has_no_valid_lane = divides_by_nothing(replay, origin.operation, min(origin.stored))
+    return [_finding(origin, replay) for origin in stored]
+
+
+def _is_nothing_over_nothing(origin: _Origin) -> bool:
+    is_division = origin.operation.name in ("arith.divf", "tt.precise_divf")
+    return is_division and origin.operands == (0.0, 0.0)
+
+
+def _finding(origin: _Origin, replay: Replay) -> Finding:
+    file, line = line_of(origin.operation, replay.launch)
+    kind, hint = _cause(origin)
+    first = min(origin.stored)
+    return Finding(
+        kind=kind,
+        file=file,
+        line=line,
+        programs=tuple(sorted(origin.stored)[:8]),
+        program_count=len(origin.stored),
+        lanes=origin.lanes,
+        lane_count=sum(origin.stored.values()),
+        tensor=origin.tensor,
+        message=f"{_words(origin)} in program {first}, lane {origin.lane}; it is stored to {origin.tensor}",
+        hint=hint,
+    )
+
+
+def _cause(origin: _Origin) -> tuple[Literal["nan-origin", "all-masked-row"], str]:
+    """The kind of the finding and its repair."""
+    name, operands = origin.operation.name, origin.operands
+    if name == "arith.subf" and operands == (-np.inf, -np.inf):
+        guard = "the row has no valid lane: subtract tl.where(m == -inf, 0, m), or fill with a finite number"
+        return "all-masked-row", guard
+    if origin.has_no_valid_lane:
+        return "all-masked-row", "the row has no valid lane: divide by tl.maximum(total, tiny), or select with tl.where"
+    if name in ("math.exp", "math.exp2"):
+        return "nan-origin", "subtract the row's maximum before the exponential"
+    if name in ("arith.divf", "tt.precise_divf"):
+        return "nan-origin", "add an epsilon to the divisor, or select with tl.where"
+    if name in ("math.log", "math.log2", "math.sqrt", "math.rsqrt", "tt.precise_sqrt", "tt.extern_elementwise"):
+        return "nan-origin", "keep the argument in the function's domain: add an epsilon, or clamp it"
+    if name in ("arith.truncf", "tt.fp_to_fp"):
+        return "nan-origin", "scale the value down, or keep it in a wider type"
+    return "nan-origin", "compute in float32, or scale the values down"
+
+
+def _words(origin: _Origin) -> str:
+    """The operation in the author's words, with the numbers of the lane."""
+    operation = origin.operation
+    name = operation.name
+    result = _number(origin.result)
+    if name in ALONG_AXIS:
+        word = {"arith.addf": "sum", "arith.mulf": "product"}.get(single_combiner(operation), "reduction")
+        return f"the {word} of finite numbers is {result}"
+    if name == "tt.dot":
+        return f"the product of matrices of finite numbers is {result}"
+    numbers = [_number(operand) for operand in origin.operands]
+    if name in ("arith.truncf", "tt.fp_to_fp"):
+        types = (element_type(operation.operands[0].type), element_type(operation.results[0].type))
+        return f"{numbers[0]} in {types[0]} is {result} in {types[1]}"
+    if name in WORDS:
+        return f"{WORDS[name].format(*numbers)} is {result}"
+    symbol = str(operation.attributes.get("symbol", "")).removeprefix("__nv_")
+    return f"{symbol or name.rpartition('.')[2]}({', '.join(numbers)}) is {result}"
+
+
+def _number(number: float) -> str:
+    return f"{number:.6g}"

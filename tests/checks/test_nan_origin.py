@@ -1,0 +1,128 @@
+"""Who made a NaN or an infinity."""
+
+# pyright: basic, reportArgumentType=false
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+from tests.checks.tracing import line_with, trace
+from tilesight.checks.nan_origin import find_nan_origins
+
+
+@triton.jit
+def softmax_without_maximum(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols, other=float("-inf"))
+    e = tl.exp(values)
+    tl.store(out + tl.program_id(0) * cols + c, e / tl.sum(e, axis=0), mask=c < cols)
+
+
+@triton.jit
+def softmax(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols, other=float("-inf"))
+    e = tl.exp(values - tl.max(values, axis=0))
+    tl.store(out + tl.program_id(0) * cols + c, e / tl.sum(e, axis=0), mask=c < cols)
+
+
+@triton.jit
+def softmax_of_kept(x, keep, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * cols + c
+    kept = tl.load(keep + at, mask=c < cols, other=0) != 0
+    values = tl.where(kept, tl.load(x + at, mask=c < cols, other=0.0), float("-inf"))
+    largest = tl.max(values, axis=0)
+    e = tl.exp(values - tl.where(largest == float("-inf"), 0.0, largest))
+    tl.store(out + at, e / tl.sum(e, axis=0), mask=c < cols)
+
+
+@triton.jit
+def divide_by_norm(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols, other=0.0)
+    quotient = values / tl.sum(values, axis=0)
+    tl.store(out + tl.program_id(0) * cols + c, quotient, mask=c < cols)
+
+
+@triton.jit
+def narrow(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i).to(tl.float16))
+
+
+@triton.jit
+def fill(out, BLOCK: tl.constexpr):
+    tl.store(out + tl.arange(0, BLOCK), tl.full((BLOCK,), float("inf"), tl.float32))
+
+
+@triton.jit
+def add_up(x, out, BLOCK: tl.constexpr):
+    tl.store(out, tl.sum(tl.load(x + tl.arange(0, BLOCK)), axis=0))
+
+
+def rows(**arguments):
+    return {"out": torch.zeros(4, 10), "cols": 10, "BLOCK": 16, **arguments}
+
+
+def test_exponential_overflows() -> None:
+    x = torch.zeros(4, 10)
+    x[2, 3] = 88.9
+    (found,) = trace(find_nan_origins, softmax_without_maximum, (4,), **rows(x=x))
+    assert math.isinf(torch.exp(x)[2, 3].item())
+    assert (found.kind, found.file, found.line) == (
+        "nan-origin",
+        __file__,
+        line_with(softmax_without_maximum, "tl.exp"),
+    )
+    assert found.message == "exp(88.9) is inf in program 2, lane 3; it is stored to out"
+    assert (found.programs, found.program_count, found.lanes, found.lane_count) == ((2,), 1, (3, 3), 1)
+    assert "maximum" in found.hint
+    assert trace(find_nan_origins, softmax, (4,), **rows(x=x)) == []
+
+
+def test_row_of_nothing_but_minus_infinity() -> None:
+    x = torch.zeros(4, 10)
+    x[1] = float("-inf")
+    (found,) = trace(find_nan_origins, softmax, (4,), **rows(x=x))
+    assert (found.kind, found.line) == ("all-masked-row", line_with(softmax, "tl.exp"))
+    assert (found.programs, found.lanes, found.lane_count) == ((1,), (0, 9), 10)
+    assert found.message.startswith("-inf - -inf is nan in program 1, lane 0")
+
+
+def test_sum_over_no_lane() -> None:
+    keep = torch.ones(4, 10, dtype=torch.int32)
+    keep[3] = 0
+    (found,) = trace(find_nan_origins, softmax_of_kept, (4,), **rows(x=torch.randn(4, 10), keep=keep))
+    assert (found.kind, found.line) == ("all-masked-row", line_with(softmax_of_kept, "tl.sum"))
+    assert found.message.startswith("0 / 0 is nan in program 3, lane 0")
+
+
+def test_row_of_zeros_is_no_masked_row() -> None:
+    x = torch.ones(4, 10)
+    x[2] = 0
+    (found,) = trace(find_nan_origins, divide_by_norm, (4,), **rows(x=x))
+    assert (found.kind, found.programs) == ("nan-origin", (2,))
+    assert found.line == line_with(divide_by_norm, "quotient = ")
+
+
+def test_half_overflows() -> None:
+    x = torch.tensor([1.0, 71000.0, 65504.0, -3.0])
+    (found,) = trace(find_nan_origins, narrow, (1,), x=x, out=torch.zeros(4, dtype=torch.float16), BLOCK=4)
+    assert found.message == "71000 in f32 is inf in f16 in program 0, lane 1; it is stored to out"
+    halves = torch.full((4,), 3e4, dtype=torch.float16)
+    (found,) = trace(find_nan_origins, add_up, (1,), x=halves, out=torch.zeros(1, dtype=torch.float16), BLOCK=4)
+    assert "is inf" in found.message
+    assert found.line == line_with(add_up, "tl.sum")
+
+
+def test_what_was_given_or_meant_is_fine() -> None:
+    assert trace(find_nan_origins, fill, (1,), out=torch.zeros(4), BLOCK=4) == []
+    given = torch.tensor([1.0, float("nan"), float("inf"), float("-inf")])
+    out = torch.zeros(4, dtype=torch.float16)
+    assert trace(find_nan_origins, narrow, (1,), x=given, out=out, BLOCK=4) == []
+    assert trace(find_nan_origins, add_up, (1,), x=given, out=torch.zeros(1), BLOCK=4) == []

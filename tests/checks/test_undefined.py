@@ -1,0 +1,127 @@
+"""Undefined lanes: where they come from, where they end, and what is fine."""
+
+# pyright: basic, reportArgumentType=false
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from tests.checks.tracing import line_with, trace
+from tests.engine import kernels
+from tilesight.checks.undefined import find_undefined
+
+
+@triton.jit
+def sum_row(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols)
+    tl.store(out + tl.program_id(0), tl.max(values, axis=0))
+
+
+@triton.jit
+def sum_selected(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols)
+    tl.store(out + tl.program_id(0), tl.sum(tl.where(c < cols, values, 0.0), axis=0))
+
+
+@triton.jit
+def read_value(x, i, n):
+    return tl.load(x + i, mask=i < n)
+
+
+@triton.jit
+def mask_by_value(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = read_value(x, i, n)
+    tl.store(out + i, value, mask=value > 0)
+
+
+@triton.jit
+def mask_by_both(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = read_value(x, i, n)
+    tl.store(out + i, value, mask=(i < n) & (value > 0))
+
+
+@triton.jit
+def read_at_index(x, index, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.load(index + i, mask=i < n)
+    tl.store(out + i, tl.load(x + at, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def loop_to_value(counts, out, n):
+    p = tl.program_id(0)
+    total = 0
+    for i in range(tl.load(counts + p, mask=p < n) & 7):
+        total += i
+    tl.store(out + p, total, mask=p < n)
+
+
+@triton.jit
+def sum_in_pieces(x, out, cols, BLOCK: tl.constexpr):
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, cols, BLOCK):
+        c = start + tl.arange(0, BLOCK)
+        values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols)
+        total += values
+    tl.store(out + tl.program_id(0), tl.sum(total, axis=0))
+
+
+@triton.jit
+def rows_beside_the_matrix(a, b, out, M, K: tl.constexpr, BLOCK: tl.constexpr):
+    m, k = tl.arange(0, BLOCK), tl.arange(0, K)
+    left = tl.load(a + m[:, None] * K + k[None, :], mask=m[:, None] < M)
+    right = tl.load(b + k[:, None] * K + k[None, :])
+    tl.store(out + m[:, None] * K + k[None, :], tl.dot(left, right), mask=m[:, None] < M)
+
+
+def test_reduction_mixes_undefined_lanes() -> None:
+    (found,) = trace(find_undefined, sum_row, (3,), x=torch.randn(3, 20), out=torch.zeros(3), cols=20, BLOCK=32)
+    end = line_with(sum_row, "tl.store")
+    assert found.kind == "unmasked-undefined"
+    assert (found.file, found.line) == (__file__, line_with(sum_row, "tl.load"))
+    assert (found.programs, found.program_count, found.lanes, found.lane_count) == ((0, 2), 2, (20, 31), 24)
+    assert found.message == (
+        "lanes 20 to 31 of program 0 are masked off and hold no defined value: the load of x has no other=; "
+        f"they reach a store in line {end} through a maximum in line {end}"
+    )
+    assert found.hint.startswith('give the load other=float("-inf")')
+
+
+def test_line_is_the_helper_s_and_the_mask_is_undefined() -> None:
+    x, out = torch.randn(20), torch.zeros(32)
+    (found,) = trace(find_undefined, mask_by_value, (2,), x=x, out=out, n=20, BLOCK=16)
+    assert found.line == line_with(read_value, "tl.load")
+    assert (found.programs, found.lanes) == ((1,), (4, 15))
+    assert trace(find_undefined, mask_by_both, (2,), x=x, out=out, n=20, BLOCK=16) == []
+
+
+def test_bound_of_a_loop() -> None:
+    counts, out = torch.tensor([3, 4], dtype=torch.int32), torch.zeros(3, dtype=torch.int32)
+    (found,) = trace(find_undefined, loop_to_value, (2,), counts=counts, out=out, n=1)
+    assert found.message.endswith(f"they reach a loop's bound in line {line_with(loop_to_value, 'for i in')}")
+    assert found.message.startswith("lane 0 of program 1 is masked off and holds no defined value")
+    assert trace(find_undefined, loop_to_value, (2,), counts=counts, out=out, n=2) == []
+
+
+def test_loop_carries_undefined_lanes() -> None:
+    x, out = torch.randn(2, 40), torch.zeros(2)
+    (found,) = trace(find_undefined, sum_in_pieces, (2,), x=x, out=out, cols=40, BLOCK=16)
+    assert (found.line, found.lanes) == (line_with(sum_in_pieces, "tl.load"), (8, 15))
+    assert trace(find_undefined, sum_in_pieces, (2,), x=torch.randn(2, 48), out=out, cols=48, BLOCK=16) == []
+
+
+def test_what_is_dropped_is_fine() -> None:
+    x, out = torch.randn(3, 20), torch.zeros(3)
+    assert trace(find_undefined, sum_selected, (3,), x=x, out=out, cols=20, BLOCK=32) == []
+    index = torch.randperm(20, dtype=torch.int32)
+    arguments = {"x": torch.randn(20), "index": index, "out": torch.zeros(20), "n": 20}
+    assert trace(find_undefined, read_at_index, (2,), **arguments, BLOCK=16) == []
+    matrices = {"a": torch.randn(5, 16), "b": torch.randn(16, 16), "out": torch.zeros(5, 16)}
+    assert trace(find_undefined, rows_beside_the_matrix, (1,), **matrices, M=5, K=16, BLOCK=16) == []
+    assert trace(find_undefined, kernels.add, (2,), x=x, y=x, out=torch.zeros(3, 20), n=60, BLOCK=32) == []
