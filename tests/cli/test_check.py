@@ -76,7 +76,8 @@ def test_the_report_says_first_what_failed(monkeypatch: pytest.MonkeyPatch) -> N
     text = call("f.py:CASE", "--lang", "en").stdout
     in_order = [
         "smallest failing case f32[0]", "out-of-bounds", "x = tl.load(x_ptr + offsets)", "mask with offsets < n",
-        "precision", "warning  04c_", "[1024]", "✓ 2.0e-08", "✗ inf", "– refused", "the kernel does not compile", "Notes",
+        "precision", "warning  04c_", "[1024]", "✓ 2.0e-08", "✗ inf", "– refused", "the kernel does not compile",
+        "Notes",
     ]  # fmt: skip
     places = [text.index(each) for each in in_order]
     assert places == sorted(places)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tilesight.checks.clash import Clash, Overwrite
 from tilesight.checks.finding import Finding
-from tilesight.checks.footprint import Clash, Footprint, Overwrite, Unwritten
+from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import lanes_text, line_of, name_of
+from tilesight.checks.unwritten import Unwritten
 from tilesight.engine.launch import Launch
 from tilesight.ir.module import Operation
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.checks.finding import Finding
-from tilesight.checks.footprint import NOBODY, Footprint
+from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import launch_line, line_of, name_of, variable_of
 from tilesight.checks.shadow import ShadowRegion
 from tilesight.checks.slices import flow_of
+from tilesight.checks.unwritten import NOBODY
 from tilesight.engine.communication import ATOMICS, LOADS, STORES, UPDATES
 from tilesight.engine.launch import Launch, Memory
 from tilesight.engine.listener import Executed, Listener

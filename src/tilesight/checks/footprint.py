@@ -3,93 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilesight.checks.clash import BARRIERS, Clash, Overwrite
 from tilesight.checks.clocks import Clocks, synchronises
 from tilesight.checks.replay import overlap_groups
-from tilesight.checks.shadow import FlatPlace, ShadowRegion, WindowPlace, flat_of, window_of
+from tilesight.checks.shadow import FlatPlace, ShadowRegion, WindowPlace, collapses, flat_of, window_of
+from tilesight.checks.unwritten import NOBODY, Unwritten, UnwrittenReads
 from tilesight.engine.communication import loaded_memories, written_memories
 from tilesight.engine.launch import Launch, Memory
 from tilesight.engine.listener import Access, Executed, Listener
 from tilesight.ir.module import Module, Operation
 
-NOBODY, SEVERAL = -1, -2
-BARRIERS = frozenset(
-    {
-        "gpu.barrier",
-        "ttg.barrier",
-        "tt.atomic_cas",
-        "tt.atomic_rmw",
-        "tt.cat",
-        "tt.dot",
-        "tt.dot_scaled",
-        "tt.gather",
-        "tt.histogram",
-        "tt.join",
-        "tt.reduce",
-        "tt.reshape",
-        "tt.scan",
-        "tt.split",
-        "tt.trans",
-    }
-)
-"""What makes a program's threads wait for each other, or may: they exchange lanes through shared memory."""
-
-
-@dataclass
-class Clash:
-    """Two accesses of one element that nothing orders.
-
-    Args:
-        first, second: the operations, in the order in which the engine ran them
-        first_kind, second_kind: load, store or atomic
-        programs: of the two, in that order
-        lane: flat lane of the second
-        element: index in the tensor
-        is_benign: both store the same bits
-        units: how many units of memory show it
-    """
-
-    first: Operation
-    second: Operation
-    first_kind: str
-    second_kind: str
-    memory: Memory
-    programs: tuple[int, int]
-    lane: int
-    element: int
-    is_benign: bool
-    units: int = 0
-    seen_programs: set[int] = field(default_factory=set[int])
-
-
-@dataclass
-class Overwrite:
-    """Stores that the same program overwrites before anything reads them."""
-
-    first: Operation
-    second: Operation
-    memory: Memory
-    program: int
-    units: int = 0
-
-
-@dataclass
-class Unwritten:
-    """Elements read although nothing wrote them."""
-
-    operation: Operation
-    memory: Memory
-    kind: str
-    program: int
-    lanes: tuple[int, int]
-    element: int
-    lane_count: int = 0
-    programs: set[int] = field(default_factory=set[int])
+SEVERAL = -2
 
 
 class Footprint(Listener):
@@ -124,9 +53,14 @@ class Footprint(Listener):
         self._wrote = np.zeros(launch.programs, np.bool_)
         self.clashes: dict[tuple[int, ...], Clash] = {}
         self.overwrites: dict[tuple[int, int], Overwrite] = {}
-        self.unwritten: dict[tuple[int, int], Unwritten] = {}
+        self._unwritten = UnwrittenReads()
         self.stored_lanes: dict[int, int] = {}
         self.stores: dict[int, list[Operation]] = {}
+
+    @property
+    def unwritten(self) -> dict[tuple[int, int], Unwritten]:
+        """Reads of what nothing has written, by operation and tensor."""
+        return self._unwritten.reads
 
     @property
     def active_programs(self) -> NDArray[np.bool_]:
@@ -178,7 +112,7 @@ class Footprint(Listener):
     def _load(self, access: Access, memory: Memory, region: ShadowRegion) -> None:
         window = window_of(access, region)
         if memory.undefined is not None:
-            self._check_written(access, memory, region, window)
+            self._unwritten.check(access, memory, region, window)
         if not self._is_loaded[id(memory)]:
             return
         writer = region.map("writer", np.int32, NOBODY)
@@ -220,58 +154,6 @@ class Footprint(Listener):
         if unread is not None:
             window.write(unread, False)
 
-    def _check_written(self, access: Access, memory: Memory, region: ShadowRegion, window: WindowPlace | None) -> None:
-        flags = self._written_flags(region, memory)
-        if window is not None and window.holds(window.view(flags)):
-            return
-        writer = region.known("writer")
-        place = flat_of(access, region)
-        missing = ~flags[place.index]
-        if writer is not None:
-            missing &= writer[place.index] == NOBODY
-        updater = region.known("updater")
-        if updater is not None:
-            missing &= updater[place.index] == NOBODY
-        if not missing.any():
-            return
-        self._note_unwritten(access, memory, region, place, missing)
-
-    def _note_unwritten(
-        self, access: Access, memory: Memory, region: ShadowRegion, place: FlatPlace, missing: NDArray[np.bool_]
-    ) -> None:
-        key = (id(access.operation), id(memory))
-        programs, lanes, index = place.programs[missing], place.lanes[missing], place.index[missing]
-        if key not in self.unwritten or int(programs.min()) < self.unwritten[key].program:
-            first = programs == programs.min()
-            offset = (memory.pointer - region.address) // region.unit_bytes
-            element = int(index[first][0] - offset) * region.unit_bytes // memory.item_bytes
-            span = int(lanes[first].min()), int(lanes[first].max())
-            known = self.unwritten.get(key)
-            made = Unwritten(access.operation, memory, access.kind, int(programs.min()), span, element)
-            if known is not None:
-                made.lane_count, made.programs = known.lane_count, known.programs
-            self.unwritten[key] = made
-        self.unwritten[key].lane_count += len(programs) * region.unit_bytes // access.item_bytes
-        self.unwritten[key].programs.update(np.unique(programs).tolist())
-
-    def _written_flags(self, region: ShadowRegion, memory: Memory) -> NDArray[np.bool_]:
-        """[units] what was written before the launch."""
-        known = region.known("flags")
-        if known is not None:
-            return known
-        flags = region.map("flags", np.bool_, 0)
-        flags[:] = True
-        for each in region.memories:
-            if each.undefined is not None:
-                covered = each.undefined
-                first = (each.address - covered.address) // covered.item_bytes
-                span = -(-len(each.data) // covered.item_bytes)
-                part = np.repeat(covered.written[first : first + span], covered.item_bytes // region.unit_bytes)
-                start = (each.address - region.address) // region.unit_bytes
-                stop = start + len(each.data) // region.unit_bytes
-                flags[start:stop] &= part[: stop - start]
-        return flags
-
     # Stores
 
     def _store(self, access: Access, memory: Memory, region: ShadowRegion) -> None:
@@ -279,7 +161,7 @@ class Footprint(Listener):
         known = self.stores.setdefault(id(region), [])
         if access.operation not in known:
             known.append(access.operation)
-        window = None if _collapses(access) else window_of(access, region)
+        window = None if collapses(access) else window_of(access, region)
         writer = region.map("writer", np.int32, NOBODY)
         self._count_stored(access, number)
         if window is not None and self._is_plain(region) and _is_fresh(window, writer):
@@ -394,7 +276,7 @@ class Footprint(Listener):
         number = self._number(access.operation)
         place = flat_of(access, region)
         if memory.undefined is not None:
-            self._check_written(access, memory, region, None)
+            self._unwritten.check(access, memory, region, None)
         if self._clocks is not None:
             self._clocks.synchronise(access.operation, region, place)
         index, programs = place.index, place.programs
@@ -522,11 +404,3 @@ def _is_fresh(window: WindowPlace, writer: NDArray[np.int32]) -> bool:
 def _codes(kinds: tuple[str, str]) -> tuple[int, int]:
     names = ("load", "store", "atomic")
     return names.index(kinds[0]), names.index(kinds[1])
-
-
-def _collapses(access: Access) -> bool:
-    """Whether lanes along an axis of the block all have one address."""
-    lattice = access.lattice
-    if lattice is None:
-        return False
-    return any(have == 1 < want for have, want in zip(lattice.shape[1:], access.shape[1:], strict=True))

@@ -10,10 +10,15 @@ from tilesight.checks.coverage import MaskReach, Output, find_idle_programs, fin
 from tilesight.checks.finding import Finding
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.masks import find_wasted_masks
+from tilesight.checks.nan_origin import find_nan_origins
 from tilesight.checks.overflow import OverflowCheck
+from tilesight.checks.padding import find_padding
+from tilesight.checks.precision import find_imprecision
 from tilesight.checks.repeated_loads import find_repeated_loads
 from tilesight.checks.replay import Replay
 from tilesight.checks.reruns import find_aliasing, find_autotuned_updates, find_order_dependence
+from tilesight.checks.suspects import Suspects
+from tilesight.checks.undefined import find_undefined
 from tilesight.engine import ExecutionOptions, Launch, Listener
 from tilesight.ir.module import Module
 
@@ -23,6 +28,7 @@ INSPECTIONS: tuple[Callable[[Replay], list[Finding]], ...] = (
     find_order_dependence,
     find_aliasing,
     find_autotuned_updates,
+    find_imprecision,
 )
 
 
@@ -50,12 +56,13 @@ class Sanitizer:
         self._overflow = OverflowCheck()
         self._footprint = Footprint(module, launch)
         self._reach = MaskReach(module)
+        self._suspects = Suspects(module)
         self.outputs: list[Output] = []
 
     @property
     def listeners(self) -> Sequence[Listener]:
         """What listens while the launch runs."""
-        return (self._bounds, self._overflow, self._footprint, self._reach)
+        return (self._bounds, self._overflow, self._footprint, self._reach, self._suspects)
 
     def findings(self) -> list[Finding]:
         """What was found, in the order of lines; call it once, when the launch is over."""
@@ -69,6 +76,8 @@ class Sanitizer:
         found += find_overwrites(footprint, launch)
         found += find_short_grids(footprint, self._reach, launch)
         found += find_idle_programs(footprint, module, launch)
+        for inspect in (find_undefined, find_nan_origins, find_padding):
+            found += inspect(replay, self._suspects)
         for inspect in INSPECTIONS:
             found += inspect(replay)
         if self._variants is not None:

@@ -42,7 +42,9 @@ class ShadowRegion:
     def of(cls, memories: Sequence[Memory]) -> ShadowRegion:
         start = min(memory.address for memory in memories)
         stop = max(memory.address + len(memory.data) for memory in memories)
-        unit = gcd(*(memory.item_bytes for memory in memories), *(memory.address - start for memory in memories))
+        flags = [memory.undefined for memory in memories if memory.undefined is not None]
+        items = [memory.item_bytes for memory in memories] + [each.item_bytes for each in flags]
+        unit = gcd(*items, *(memory.address - start for memory in memories), *(start - each.address for each in flags))
         return cls(tuple(memories), start, unit, (stop - start) // unit)
 
     def map(self, name: str, dtype: Any, fill: int) -> Map:
@@ -206,3 +208,11 @@ def flat_of(access: Access, region: ShadowRegion) -> FlatPlace:
         programs, rows, lanes = (np.repeat(each, width) for each in (programs, rows, lanes))
         values = None if values is None else np.repeat(values, width)
     return FlatPlace(index, programs, rows, lanes, block_lanes, values)
+
+
+def collapses(access: Access) -> bool:
+    """Whether lanes along an axis of the block all have one address."""
+    lattice = access.lattice
+    if lattice is None:
+        return False
+    return any(have == 1 < want for have, want in zip(lattice.shape[1:], access.shape[1:], strict=True))

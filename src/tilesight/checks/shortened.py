@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tilesight.checks.address_slice import address_slice
+from tilesight.checks.building import build, with_operands
 from tilesight.checks.expression import SHOWN, describe
 from tilesight.checks.slices import flow_of
 from tilesight.ir.module import Attribute, Block, DenseElements, Function, Module, Operation, Region, Value
@@ -60,13 +61,13 @@ class _Emitter:
     def __call__(self, name: str, *operands: Value, type_: Type | None = None, shown: str = "") -> Value:
         result = Value("", operands[0].type if type_ is None else type_, self.like.location)
         attributes: dict[str, Attribute] = {SHOWN: shown} if shown else {}
-        self.out.append(Operation(name, operands, (result,), attributes, location=self.like.location))
+        self.out.append(build(name, operands, result, attributes, self.like.location))
         return result
 
     def constant(self, number: int, type_: Type) -> Value:
         held = DenseElements(type_, (number,)) if isinstance(type_, TensorType) else number
         result = Value("", type_)
-        self.out.append(Operation("arith.constant", (), (result,), {"value": held}, location=self.like.location))
+        self.out.append(build("arith.constant", (), result, {"value": held}, self.like.location))
         return result
 
     def cast(self, value: Value, element: Type) -> Value:
@@ -206,7 +207,7 @@ class _Shortener:
             return value
         operands = tuple(self._hoist(operand, loop, out) for operand in operation.operands)
         result = Value("", value.type, value.location)
-        out.append(replace(operation, operands=operands, results=(result,), operand_segments={}))
+        out.append(with_operands(operation, operands, (result,)))
         return result
 
     def _advance(

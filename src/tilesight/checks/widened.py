@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilesight.checks.address_slice import AddressSlice, Sink, address_slice
+from tilesight.checks.building import build, with_operands
 from tilesight.checks.slices import Flow, flow_of
 from tilesight.ir.module import Block, DenseElements, Function, Module, Operation, Region, SymbolRef, Value
 from tilesight.ir.types import IntegerType, TensorType, Type, element_type
@@ -161,7 +162,7 @@ class _Rewriter:
     def _mark(self, sink: Sink, out: list[Operation]) -> None:
         row = [shown for value in sink.values for shown in (value, self.wide(value, out))]
         for place, value in enumerate(row):
-            marker = Operation("tt.bitcast", (value,), (Value("", value.type),), location=sink.operation.location)
+            marker = build("tt.bitcast", (value,), Value("", value.type), location=sink.operation.location)
             self.markers[marker] = sink, place
             out.append(marker)
 
@@ -171,8 +172,8 @@ class _Rewriter:
             return self.twins[value]
         return self._emit("arith.extsi", (value,), _twin_of(value), out) if is_narrow(value.type) else value
 
-    def _emit(self, name: str, operands: Sequence[Value], result: Value, out: list[Operation], **more: int) -> Value:
-        out.append(Operation(name, tuple(operands), (result,), dict(more), location=result.location))
+    def _emit(self, name: str, operands: Sequence[Value], result: Value, out: list[Operation]) -> Value:
+        out.append(build(name, operands, result, location=result.location))
         return result
 
     def _add_twin(self, operation: Operation, out: list[Operation]) -> None:
@@ -185,7 +186,7 @@ class _Rewriter:
         else:
             operands = tuple(self.wide(value, out) for value in operation.operands)
             results = tuple(_twin_of(value) for value in operation.results)
-            out.append(replace(operation, operands=operands, results=results, operand_segments={}))
+            out.append(with_operands(operation, operands, results))
             self.twins.update(zip(operation.results, results, strict=True))
 
     def _read_as_unsigned(self, source: Value, out: list[Operation]) -> Value:
@@ -195,13 +196,13 @@ class _Rewriter:
         assert isinstance(element, IntegerType)
         zero, bits = (self._constant(number, wide.type, out) for number in (0, (1 << min(element.bits, 63)) - 1))
         condition = replace(wide.type, element=I1) if isinstance(wide.type, TensorType) else I1
-        out.append(Operation("arith.cmpi", (wide, zero), (below := Value("", condition),), {"predicate": "slt"}))
+        out.append(build("arith.cmpi", (wide, zero), below := Value("", condition), {"predicate": "slt"}))
         low = self._emit("arith.andi", (wide, bits), Value("", wide.type), out)
         return self._emit("arith.select", (below, low, wide), Value("", wide.type), out)
 
     def _constant(self, number: int, type_: Type, out: list[Operation]) -> Value:
         held = DenseElements(type_, (number,)) if isinstance(type_, TensorType) else number
-        out.append(Operation("arith.constant", (), (made := Value("", type_),), {"value": held}))
+        out.append(build("arith.constant", (), made := Value("", type_), {"value": held}))
         return made
 
     def _with_twins(self, operation: Operation, places: Sequence[int], out: list[Operation]) -> Operation:

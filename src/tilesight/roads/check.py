@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -183,11 +184,12 @@ def _shrunk(matrix: Matrix, outcomes: Sequence[Outcome]) -> Outcome | None:
 
 
 def _faults(outcome: Outcome) -> set[str]:
-    """What is wrong with a run: kinds of findings, and its numbers or its failure."""
+    """What is wrong with a run: kinds of findings, and its numbers or its failure, whatever the sizes in it."""
+    case = outcome.case
     found = {finding.kind for finding in outcome.findings if is_fault(finding)}
-    return (
-        found if outcome.case.ok is not False else {*found, "numbers" if outcome.case.error is not None else "failed"}
-    )
+    if case.ok is False:
+        found.add("numbers" if case.error is not None else re.sub(r"\d+", "", case.note))
+    return found
 
 
 def _session(target: str, options: ExecutionOptions | None, lent: Any) -> EngineSession:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dis
 import inspect
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FunctionType, TracebackType
 from typing import Any
-
-import torch
-import triton
 
 from tilesight.capture.launch_errors import explain_failure
 from tilesight.capture.subject import describe
@@ -20,9 +18,15 @@ from tilesight.errors import InputError, TilesightError
 REFUSALS = (ValueError, AssertionError, TypeError, NotImplementedError, RuntimeError, InputError)
 """What a launcher raises to refuse an input."""
 
+
+def _package(name: str) -> Path:
+    """The folder of an imported package."""
+    return Path(str(sys.modules[name].__file__)).parent
+
+
 _OWN = Path(__file__).parents[1]
-_LIBRARIES = (Path(torch.__file__).parent, Path(triton.__file__).parent, _OWN)
-_REFUSING = (Path(triton.__file__).parent / "tools", _OWN / "kernels")
+_LIBRARIES = (_package("torch"), _package("triton"), _OWN)
+_REFUSING = (_package("triton") / "tools", _OWN / "kernels")
 """Parts of those packages that are launchers' own code: descriptors and the hand-written library."""
 
 

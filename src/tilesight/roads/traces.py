@@ -55,6 +55,12 @@ class TraceObserver:
             return found
         return [finding for check in checks if isinstance(check, BoundsCheck) for finding in check.findings()]
 
+    def finish(self) -> None:
+        """All launches are over: add what none of them has written to the trace of the last one that should have."""
+        for number, output in self._outputs.values():
+            trace = self.traces[number]
+            self.traces[number] = replace(trace, findings=(*trace.findings, *find_never_written([output])))
+
 
 def build_trace(launch: Launch, traffic: TrafficListener, tiles: TileListener, findings: Sequence[Finding]) -> Trace:
     """The Trace of a launch from what was heard of it."""

@@ -1,0 +1,65 @@
+"""What a report of a check shows."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.report import samples
+from tilesight.report.catalogue import Catalogue
+from tilesight.report.html import page
+from tilesight.report.terminal import report_text
+from tilesight.report.texts import short_paths
+from tilesight.report.view_check import check_view
+
+
+def test_shapes_stand_against_dtypes() -> None:
+    shapes, layouts, reasons = check_view(Catalogue("en"), samples.check()).matrix
+    assert [column.label for column in shapes.columns] == ["shape", "f32", "f16"]
+    assert [[cell.text for cell in row] for row in shapes.rows] == [
+        ["[0]", "✗ failed", ""],
+        ["[1]", "✓ 0 *", ""],
+        ["[1024]", "✓ 2.0e-08", "✓ 2.0e-08"],
+    ]
+    assert layouts.column("layout") == ("x sliced [..., ::2]", "x transposed")
+    assert layouts.column("verdict") == ("✗ inf", "– refused")
+    assert reasons.column("cases") == ("f32[0]", "f32[1024] x transposed")
+    assert reasons.column("why")[1] == "refused: no"
+
+
+def test_cases_that_hold_have_no_finding() -> None:
+    cards = {card.key: (card.value, card.tone) for card in check_view(Catalogue("en"), samples.check()).cards}
+    assert cards == {"card_matrix": ("2/5", "bad"), "card_findings": ("2", "bad"), "card_launches": ("5", "plain")}
+
+
+def test_a_finding_has_its_line_its_case_and_its_level() -> None:
+    first, second = check_view(Catalogue("en"), samples.check()).findings
+    assert (first.source, first.level) == ("x = tl.load(x_ptr + offsets)", "error")
+    assert first.case == "smallest case f32[1]; seen in 4 of 6 cases"
+    assert (second.level, second.lanes) == ("warning", "")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_page_has_the_matrix_and_both_levels(lang: str) -> None:
+    text = page(samples.check(), lang)  # pyright: ignore[reportArgumentType]
+    assert re.findall(r'data-section="(\w+)"', text) == ["findings", "matrix", "notes"]
+    assert len(re.findall(r'class="ts-finding( ts-level-warning)?"', text)) == 2
+    assert "x = tl.load(x_ptr + offsets)" in text
+
+
+def test_a_check_prints_itself() -> None:
+    assert str(samples.check()) == report_text(samples.check())
+    assert all(len(line) <= 100 for line in report_text(samples.check()).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("failed: /home/me/a b/vec.py:8: no", "failed: /home/me/a b/vec.py:8: no"),
+        ("failed: /home/me/vec.py:8: no", "failed: vec.py:8: no"),
+        ("a/b.py and x /c.py", "a/b.py and x c.py"),
+    ],
+)
+def test_paths_are_cut_short(text: str, short: str) -> None:
+    assert short_paths(text) == short
