@@ -13,11 +13,11 @@ from tests.corpus.model import Seeded
 from tilesight import Case
 
 
-def seeded(name, shape, eager, launchers, inputs, kernel):
-    """Two launchers of one operator; the fault is where the first launches and where its kernel loads."""
+def seeded(name, shape, eager, launchers, inputs, *lines):
+    """Two launchers of one operator; the fault is where the first launches and where `lines` load."""
     faulty, repaired = launchers
     cases = Case(eager, faulty, inputs), Case(eager, repaired, inputs)
-    return Seeded("stride", name, shape, *cases, functions=(faulty, kernel))
+    return Seeded("stride", name, shape, *cases, functions=(faulty, *lines))
 
 
 def like(x):
@@ -171,6 +171,16 @@ def add_any_bias(x, bias):
 
 
 @triton.jit
+def load_left(at, m, k, M, K):
+    return tl.load(at, mask=(m[:, None] < M) & (k[None, :] < K), other=0.0)  # fault
+
+
+@triton.jit
+def load_right(at, k, n, K, N):
+    return tl.load(at, mask=(k[:, None] < K) & (n[None, :] < N), other=0.0)  # fault
+
+
+@triton.jit
 def batched_matmul(
     a_ptr, b_ptr, c_ptr, M, N, K, a_batch, am, ak, b_batch, bk, bn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
@@ -182,10 +192,8 @@ def batched_matmul(
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, K, BK):
         k = start + tl.arange(0, BK)
-        a_at = a_ptr + batch * a_batch + m[:, None] * am + k[None, :] * ak
-        a = tl.load(a_at, mask=(m[:, None] < M) & (k[None, :] < K), other=0.0)  # fault
-        b_at = b_ptr + batch * b_batch + k[:, None] * bk + n[None, :] * bn
-        b = tl.load(b_at, mask=(k[:, None] < K) & (n[None, :] < N), other=0.0)  # fault
+        a = load_left(a_ptr + batch * a_batch + m[:, None] * am + k[None, :] * ak, m, k, M, K)
+        b = load_right(b_ptr + batch * b_batch + k[:, None] * bk + n[None, :] * bn, k, n, K, N)
         acc = tl.dot(a, b, acc, input_precision="ieee")
     c_at = c_ptr + batch * M * N + m[:, None] * N + n[None, :]
     tl.store(c_at, acc, mask=(m[:, None] < M) & (n[None, :] < N))
@@ -201,15 +209,30 @@ def launch_matmul(a, b, a_strides, b_strides):
 
 def bmm_of_packed_batches(a, b):
     packed = a.shape[1] * a.shape[2]
-    return launch_matmul(a, b, (packed, *a.stride()[1:]), b.stride())  # fault
+    return launch_matmul(a, b, (packed, *a.stride()[1:]), b.stride())
 
 
 def bmm_of_row_major(a, b):
-    return launch_matmul(a, b, a.stride(), (b.stride(0), b.shape[2], 1))  # fault
+    return launch_matmul(a, b, a.stride(), (b.stride(0), b.shape[2], 1))
 
 
 def bmm_of_any(a, b):
     return launch_matmul(a, b, a.stride(), b.stride())
+
+
+@triton.jit
+def load_queries(at, m, S):
+    return tl.load(at, mask=m[:, None] < S, other=0.0)  # fault
+
+
+@triton.jit
+def load_keys(at, n, S):
+    return tl.load(at, mask=n[None, :] < S, other=0.0)  # fault
+
+
+@triton.jit
+def load_values(at, n, S):
+    return tl.load(at, mask=n[:, None] < S, other=0.0)  # fault
 
 
 @triton.jit
@@ -218,13 +241,13 @@ def attend(
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     m, d, head = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D), tl.program_id(1)
-    q = tl.load(q_ptr + head * qh + m[:, None] * qs + d[None, :] * qd, mask=m[:, None] < S, other=0.0)  # fault
+    q = load_queries(q_ptr + head * qh + m[:, None] * qs + d[None, :] * qd, m, S)
     peak = tl.full((BM,), float("-inf"), dtype=tl.float32)
     total, acc = tl.zeros((BM,), dtype=tl.float32), tl.zeros((BM, D), dtype=tl.float32)
     for start in range(0, S, BN):
         n = start + tl.arange(0, BN)
-        k = tl.load(k_ptr + head * kh + n[None, :] * ks + d[:, None] * kd, mask=n[None, :] < S, other=0.0)  # fault
-        v = tl.load(v_ptr + head * vh + n[:, None] * vs + d[None, :] * vd, mask=n[:, None] < S, other=0.0)  # fault
+        k = load_keys(k_ptr + head * kh + n[None, :] * ks + d[:, None] * kd, n, S)
+        v = load_values(v_ptr + head * vh + n[:, None] * vs + d[None, :] * vd, n, S)
         s = tl.where(n[None, :] < S, tl.dot(q, k, input_precision="ieee") * scale, float("-inf"))
         new_peak = tl.maximum(peak, tl.max(s, axis=1))
         p = tl.exp(s - new_peak[:, None])
@@ -324,7 +347,8 @@ CASES = (
         torch.bmm,
         (bmm_of_packed_batches, bmm_of_any),
         "f32[3,40,50],f32[3,50,36]",
-        batched_matmul,
+        launch_matmul,
+        load_left,
     ),
     seeded(
         "second factor row-major",
@@ -332,11 +356,27 @@ CASES = (
         torch.bmm,
         (bmm_of_row_major, bmm_of_any),
         "f32[3,40,50],f32[3,50,36]",
-        batched_matmul,
+        launch_matmul,
+        load_right,
     ),
-    seeded("heads end to end", "attention", scaled_attention, (attend_packed_heads, attend_any), heads, attend),
     seeded(
-        "keys laid out as queries", "attention", scaled_attention, (attend_all_as_queries, attend_any), heads, attend
+        "heads end to end",
+        "attention",
+        scaled_attention,
+        (attend_packed_heads, attend_any),
+        heads,
+        load_queries,
+        load_keys,
+        load_values,
+    ),
+    seeded(
+        "keys laid out as queries",
+        "attention",
+        scaled_attention,
+        (attend_all_as_queries, attend_any),
+        heads,
+        load_keys,
+        load_values,
     ),
     seeded("labels flat", "atomic", counted, (count_dense, count_dense_copy), "i64[30,40]<8", count_flat),
 )

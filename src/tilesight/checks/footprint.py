@@ -164,7 +164,7 @@ class Footprint(Listener):
         window = None if collapses(access) else window_of(access, region)
         writer = region.map("writer", np.int32, NOBODY)
         self._count_stored(access, number)
-        if window is not None and self._is_plain(region) and _is_fresh(window, writer):
+        if window is not None and self._is_plain(region) and window.is_unmarked(writer, NOBODY):
             window.write(writer, window.programs.astype(np.int32))
             window.write(region.map("writer_op", np.int16, -1), number)
             return
@@ -394,11 +394,6 @@ class Footprint(Listener):
         known.is_benign = known.is_benign and is_benign
         known.units += int(np.count_nonzero(meets))
         known.seen_programs.update(np.unique(place.programs[meets])[:8].tolist())
-
-
-def _is_fresh(window: WindowPlace, writer: NDArray[np.int32]) -> bool:
-    """Whether nobody has written the window's units, and no two of its lanes meet."""
-    return window.holds(window.view(writer) == NOBODY) and window.has_distinct_lanes(writer)
 
 
 def _codes(kinds: tuple[str, str]) -> tuple[int, int]:

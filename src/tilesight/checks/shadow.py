@@ -98,6 +98,10 @@ class WindowPlace:
         """Whether no two lanes are the same unit."""
         return is_injective(self.view(units))
 
+    def is_unmarked(self, units: Map, empty: int) -> bool:
+        """Whether every lane that accesses is a unit of its own, with an empty entry in the map."""
+        return self.holds(self.view(units) == empty) and self.has_distinct_lanes(units)
+
     def holds(self, condition: Map) -> bool:
         """Whether a condition over the window is true in every lane that accesses."""
         return bool((condition if self.active is None else condition | ~self.active).all())
