@@ -107,8 +107,6 @@ class Footprint(Listener):
             self._operations.append(operation)
         return self._numbers[operation]
 
-    # Loads
-
     def _load(self, access: Access, memory: Memory, region: ShadowRegion) -> None:
         window = window_of(access, region)
         if memory.undefined is not None:
@@ -153,8 +151,6 @@ class Footprint(Listener):
         unread = region.known("unread")
         if unread is not None:
             window.write(unread, False)
-
-    # Stores
 
     def _store(self, access: Access, memory: Memory, region: ShadowRegion) -> None:
         number = self._number(access.operation)
@@ -270,8 +266,6 @@ class Footprint(Listener):
             width = max(1, memory.item_bytes // region.unit_bytes)
             self.overwrites.setdefault(key, made).units += int(np.count_nonzero(chosen)) // width
 
-    # Atomics
-
     def _update(self, access: Access, memory: Memory, region: ShadowRegion) -> None:
         number = self._number(access.operation)
         place = flat_of(access, region)
@@ -299,8 +293,6 @@ class Footprint(Listener):
         numbers = region.map("reader_op", np.int16, -1)[index]
         volatile = np.array([bool(op.attributes.get("isVolatile")) for op in self._operations] or [False])
         return volatile[np.maximum(numbers, 0)] & (numbers >= 0)
-
-    # What was noted, and what it says
 
     def _note(self, region: ShadowRegion, name: str, place: FlatPlace, number: int) -> None:
         """Enter the lanes' programs into the map of writers, readers or updaters."""
