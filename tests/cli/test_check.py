@@ -18,6 +18,14 @@ from tilesight.errors import InputError
 from tilesight.roads.model import Check
 
 FILE = checked.__file__
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shrinking ends by its runs, however busy the machine is."""
+    monkeypatch.setattr("tilesight.roads.shrink.MOST_SECONDS", 600.0)
+
+
 DEFAULTS = {
     "shapes": None,
     "dtypes": None,

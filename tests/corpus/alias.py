@@ -245,17 +245,29 @@ def multiply_into_product():
 
 
 @triton.jit
+def slice_of_queries(q_ptr, m, e, S, D: tl.constexpr):
+    return tl.load(q_ptr + m[:, None] * D + e[None, :], mask=m[:, None] < S, other=0.0)  # fault
+
+
+@triton.jit
+def slice_of_values(v_ptr, n, e, S, D: tl.constexpr):
+    return tl.load(v_ptr + n[:, None] * D + e[None, :], mask=n[:, None] < S, other=0.0)  # fault
+
+
+@triton.jit
 def attend(q_ptr, k_ptr, v_ptr, o_ptr, S, scale, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):
-    m, n, d = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, D)
-    k = tl.load(k_ptr + n[None, :] * D + d[:, None], mask=n[None, :] < S, other=0.0)
+    m, n = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN)
     for part in range(0, D, BD):
-        # One slice of the values at a time: scores are made again, so that less is held in registers.
-        q = tl.load(q_ptr + m[:, None] * D + d[None, :], mask=m[:, None] < S, other=0.0)  # fault
-        s = tl.where(n[None, :] < S, tl.dot(q, k, input_precision="ieee") * scale, float("-inf"))
+        # One slice of the head at a time: scores are made again, so that less is held in registers.
+        s = tl.zeros((BM, BN), dtype=tl.float32)
+        for start in range(0, D, BD):
+            d = start + tl.arange(0, BD)
+            k = tl.load(k_ptr + n[None, :] * D + d[:, None], mask=n[None, :] < S, other=0.0)
+            s = tl.dot(slice_of_queries(q_ptr, m, d, S, D), k, s, input_precision="ieee")
+        s = tl.where(n[None, :] < S, s * scale, float("-inf"))
         p = tl.exp(s - tl.max(s, axis=1)[:, None])
         e = part + tl.arange(0, BD)
-        v = tl.load(v_ptr + n[:, None] * D + e[None, :], mask=n[:, None] < S, other=0.0)  # fault
-        o = tl.dot(p, v, input_precision="ieee") / tl.sum(p, axis=1)[:, None]
+        o = tl.dot(p, slice_of_values(v_ptr, n, e, S, D), input_precision="ieee") / tl.sum(p, axis=1)[:, None]
         tl.store(o_ptr + m[:, None] * D + e[None, :], o, mask=m[:, None] < S)  # fault
 
 
@@ -357,7 +369,9 @@ CASES = (
         (matmul_row_blocks,),
         lambda: square_factors()[0].double() @ square_factors()[1].double(),
     ),
-    seeded("output over queries", "attention", attend_over_queries, attend_beside, (attend,), attended),
-    seeded("output over values", "attention", attend_over_values, attend_beside, (attend,), attended),
+    seeded(
+        "output over queries", "attention", attend_over_queries, attend_beside, (attend, slice_of_queries), attended
+    ),
+    seeded("output over values", "attention", attend_over_values, attend_beside, (attend, slice_of_values), attended),
     seeded("sums spread in place", "atomic", spread_in_place, spread_to_copy, (spread,), spread_expected),
 )

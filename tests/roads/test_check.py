@@ -20,6 +20,12 @@ from tilesight.roads.model import Check, CheckedCase
 FILE = str(Path(checked.__file__))
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shrinking ends by its runs, however busy the machine is."""
+    monkeypatch.setattr("tilesight.roads.shrink.MOST_SECONDS", 600.0)
+
+
 def line_of(text: str) -> int:
     lines = Path(FILE).read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)

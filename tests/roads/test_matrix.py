@@ -19,6 +19,12 @@ from tilesight.roads.shrink import MOST_RUNS, shrink_sizes
 FIVE_SYMBOLS = ((2, 3, 4), (5, 6))
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shrinking ends by its runs, however busy the machine is."""
+    monkeypatch.setattr("tilesight.roads.shrink.MOST_SECONDS", 600.0)
+
+
 def shapes_of(symbols: Symbols, *blocks: int) -> list[tuple[tuple[int, ...], ...]]:
     return [symbols.with_sizes(sizes) for sizes in plan_sizes(symbols, blocks)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import index
 from pathlib import Path
@@ -18,6 +18,7 @@ from tilesight.capture.arguments import split_arguments
 from tilesight.capture.autotune import current_autotuning, first_config_is_taken
 from tilesight.capture.backend import EngineDriver, active_driver, install_driver, register_backend
 from tilesight.capture.reachable import reachable_memories
+from tilesight.capture.variants import vary_constants
 from tilesight.engine import Execution, ExecutionOptions, execute
 from tilesight.engine.launch import Launch
 from tilesight.engine.listener import Listener
@@ -67,6 +68,7 @@ class EngineSession:
         self._driver = EngineDriver(self._run_kernel, arch, self, lent.target if lent else None)
         self._previous: Any = None
         self._modules: dict[str, Module] = {}
+        self._compiled: dict[str, tuple[Any, Any]] = {}
         self.is_installed = False
         self._redirections = contextlib.ExitStack()
         self._has_redirection = False
@@ -110,6 +112,10 @@ class EngineSession:
             self._modules[ttir] = module
         return self._modules[ttir]
 
+    def variants(self, launch: Launch) -> Iterator[Module]:
+        """The module of a launch that this session ran with other compile-time integers (`capture.variants`)."""
+        yield from vary_constants(*self._compiled[launch.ttir])
+
     def _run_kernel(
         self, source: Any, metadata: Any, ttir: str, grid: tuple[int, int, int], arguments: tuple[Any, ...]
     ) -> None:
@@ -132,6 +138,7 @@ class EngineSession:
         frame: FrameType | None,
     ) -> None:
         names = _names_of_tensors(frame)
+        self._compiled[ttir] = source, metadata
         launch = build_launch(source, metadata, ttir, grid, arguments, names)
         launch = replace(
             launch,

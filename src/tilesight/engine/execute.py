@@ -112,8 +112,8 @@ def _schedule(plan: Plan, launch: Launch, listeners: Sequence[Listener], options
 
 def _chosen_programs(launch: Launch, options: ExecutionOptions) -> Programs:
     """[P] int64 linear ids in the order in which programs run."""
-    everyone = np.arange(launch.programs, dtype=np.int64)
-    chosen = everyone if options.programs is None else np.array(options.programs, np.int64)
+    given = options.programs
+    chosen = np.arange(launch.programs, dtype=np.int64) if given is None else np.array(given, np.int64)
     return chosen[::-1].copy() if options.backwards else chosen
 
 

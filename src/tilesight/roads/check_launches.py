@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -74,7 +75,8 @@ class CheckObserver:
     )
 
     def launch_begins(self, launch: Launch) -> Sequence[Listener]:
-        sanitizer = Sanitizer(self.session.module(launch.ttir), launch, self.session.options)
+        variants = partial(self.session.variants, launch)
+        sanitizer = Sanitizer(self.session.module(launch.ttir), launch, self.session.options, variants)
         sites = _SiteListener()
         self._running[id(launch)] = sanitizer, sites
         return (*sanitizer.listeners, sites)

@@ -9,6 +9,7 @@ from tilesight.roads.shapes import Sizes
 
 MOST_RUNS = 60
 MOST_SECONDS = 10.0
+"""Where compiling and running take longer than that, the case is left as it was found."""
 CLOSER = 8
 """Candidates between a size that fails and the next smaller one that does not."""
 
