@@ -28,6 +28,8 @@ from tilesight.targets import target as find_target
 
 Texts = str | Sequence[str] | None
 
+NOT_LOOKED_FOR = "not looked for yet: unlaunchable (whether the target compiles and takes the launch)"
+
 
 def check_spec(
     spec: str,
@@ -89,11 +91,11 @@ def check(
     """
     if isinstance(subject, Case):
         texts = _joined(shapes, ";"), _joined(dtypes, ",")
-        found = check_case(subject, *texts, target=target, seed=seed, options=options)
+        found = _told(check_case(subject, *texts, target=target, seed=seed, options=options))
         return found if scale_to is None else _scaled(found, subject, scale_to, target)
     if shapes or dtypes:
         raise InputError("shapes or dtypes for a launch function", expected="a tilesight.Case, whose inputs vary")
-    found = check_launch(subject, target=target, options=options)
+    found = _told(check_launch(subject, target=target, options=options))
     return found if scale_to is None else _scaled(found, subject, scale_to, target)
 
 
@@ -190,6 +192,11 @@ def _faults(outcome: Outcome) -> set[str]:
     if case.ok is False:
         found.add("numbers" if case.error is not None else re.sub(r"\d+", "", case.note))
     return found
+
+
+def _told(found: Check) -> Check:
+    """The check, saying what it did not look for."""
+    return replace(found, notes=(*found.notes, NOT_LOOKED_FOR))
 
 
 def _session(target: str, options: ExecutionOptions | None, lent: Any) -> EngineSession:
