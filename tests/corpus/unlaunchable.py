@@ -1,6 +1,6 @@
 """What a GPU refuses: grids, threads, shared memory, tiles and types over its limits."""
 
-# pyright: basic, reportArgumentType=false, reportGeneralTypeIssues=false
+# pyright: basic, reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from tests.corpus.launchers import factors, heads, matrix, normal
+from tests.corpus.launchers import attended, factors, heads, matrix, normal, product
 from tests.corpus.model import Seeded, pair
 
 seeded = partial(pair, "unlaunchable")
@@ -18,7 +18,8 @@ seeded = partial(pair, "unlaunchable")
 
 def launched(name, shape, faulty, repaired, expected, *lines):
     """The fault is in the launch, or shows in `lines` too."""
-    return Seeded("unlaunchable", name, shape, faulty, repaired, (faulty, *lines), expected=expected)
+    launcher = faulty.func if isinstance(faulty, partial) else faulty
+    return Seeded("unlaunchable", name, shape, faulty, repaired, (launcher, *lines), expected=expected)
 
 
 @triton.jit
@@ -172,7 +173,7 @@ def peak(kernel):
 
 
 @triton.jit
-def quantise(x_ptr, scale_ptr, out_ptr, cols, BLOCK: tl.constexpr):
+def quantise(x_ptr, scale_ptr, out_ptr, cols, BLOCK: tl.constexpr):  # fault
     row, c = tl.program_id(0), tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * cols + c, mask=c < cols, other=0.0)
     scale = tl.maximum(tl.max(tl.abs(x), axis=0), 1e-6) / 448
@@ -225,6 +226,10 @@ def half_factors():
     return normal(200, 512, seed=185).half(), normal(512, 256, seed=186).half()
 
 
+def multiplied_half():
+    return half_factors()[0].double() @ half_factors()[1].double()
+
+
 def multiply_half(tile, options):
     (a, b), c = half_factors(), torch.empty(200, 256)
     BM, BN, BK = tile
@@ -273,7 +278,7 @@ def attend(q_ptr, k_ptr, v_ptr, o_ptr, S, scale, D: tl.constexpr, BD: tl.constex
         p = tl.exp(s - new_peak[:, None])
         shrink = tl.exp(peak - new_peak)
         total = total * shrink + tl.sum(p, axis=1)
-        acc = tl.dot(p, v, acc * shrink[:, None], input_precision="ieee")  # fault
+        acc = tl.dot(p, v, acc * shrink[:, None], input_precision="ieee")
         peak = new_peak
     o_at = o_ptr + m[:, None] * D + d[None, :]
     tl.store(o_at, acc / total[:, None], mask=(m[:, None] < S) & (d[None, :] < D))
@@ -333,3 +338,48 @@ def count_long():
 def counted():
     places = torch.arange(65_536)[:, None] % 10 * 4 + ids()
     return torch.bincount(places.flatten(), minlength=40).view(10, 4)
+
+
+CASES = (
+    launched("rows on y", "vector", negate_tall, negate_long, lambda: -many_rows()),
+    launched(
+        "64 warps",
+        "vector",
+        swish_by_64_warps,
+        swish_by_8_warps,
+        lambda: torch.nn.functional.silu(normal(9000, seed=182).double()),
+    ),
+    seeded(
+        "hundred lanes through helpers",
+        "vector",
+        double,
+        (double_by_hundreds, double_by_powers),
+        lambda: 2 * normal(1530, seed=183),
+        (lanes_of_any_number,),
+    ),
+    launched("rows on z through helpers", "row", means_deep, means_long, lambda: many_rows().double().mean(1)),
+    seeded("block of a whole row", "row", peak, (peak_of_whole_row, peak_of_row_in_blocks), lambda: wide_row().amax(1)),
+    Seeded(
+        "unlaunchable",
+        "e4m3 on an A100",
+        "row",
+        quantise_to_e4m3,
+        quantise_to_e5m2,
+        (quantise, quantise_rows),
+        target="a100",
+        expected=quantised,
+    ),
+    launched(
+        "four stages of large tiles",
+        "matmul",
+        multiply_large_tiles,
+        multiply_small_tiles,
+        multiplied_half,
+        matmul,
+        multiply_half,
+    ),
+    launched("product over 8", "matmul", partial(multiply_thin, 8), partial(multiply_thin, 16), product, matmul_thin),
+    launched("head of 8", "attention", partial(attend_narrow, 8), partial(attend_narrow, 16), narrow_attended, attend),
+    launched("64 warps of attention", "attention", partial(attend_by, 64), partial(attend_by, 4), attended),
+    launched("rows of counts on y", "atomic", count_tall, count_long, counted),
+)
