@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -38,13 +38,26 @@ def explain_failure(error: Exception, path: Path) -> InputError:
 
 
 def _compilation(error: CompilationError, path: Path) -> InputError:
-    inner = _innermost(error)
-    reason = (getattr(inner, "error_message", None) or describe(inner)).strip().splitlines()
     return InputError(
-        f"the kernel does not compile: {reason[-1]}",
-        where=_kernel_line(inner, error) or line_of(error, path),
+        f"the kernel does not compile: {compilation_reason(error)}",
+        where=compilation_place(error) or line_of(error, path),
         next_step=f"Triton refuses it on a GPU too; it was launched at {line_of(error, path)}",
     )
+
+
+def compilation_reason(error: CompilationError) -> str:
+    """What Triton says of the construct that it refused, in one line."""
+    inner = _innermost(error)
+    return (getattr(inner, "error_message", None) or describe(inner)).strip().splitlines()[-1]
+
+
+def compilation_place(error: CompilationError, kernel: Any = None) -> str:
+    """file:line of the construct that was refused; empty where its function is not found.
+
+    Args:
+        kernel: the JITFunction that was compiled; None where the traceback tells it
+    """
+    return _kernel_line(_innermost(error), _launched(error)[-1:] if kernel is None else [kernel])
 
 
 def _innermost(error: CompilationError) -> CompilationError:
@@ -54,12 +67,10 @@ def _innermost(error: CompilationError) -> CompilationError:
     return error
 
 
-def _kernel_line(error: CompilationError, outermost: CompilationError) -> str:
-    """file:line of the node that was refused; empty where its function is not found."""
+def _kernel_line(error: CompilationError, kernels: Sequence[Any]) -> str:
     line = getattr(getattr(error, "node", None), "lineno", None)
     # Triton cuts its own frames off the traceback; what is left of the function is its text.
-    launched = _launched(outermost)
-    near = [candidate for kernel in launched[-1:] for candidate in (kernel, *kernel.fn.__globals__.values())]
+    near = [candidate for kernel in kernels for candidate in (kernel, *kernel.fn.__globals__.values())]
     functions = (it for it in (*near, *gc.get_objects()) if issubclass(type(it), JITFunction) and it.src == error.src)
     function: Any = next(functions, None)
     if line is None or function is None:

@@ -11,6 +11,7 @@ from operator import index
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -68,7 +69,7 @@ class EngineSession:
         self._driver = EngineDriver(self._run_kernel, arch, self, lent.target if lent else None)
         self._previous: Any = None
         self._modules: dict[str, Module] = {}
-        self._compiled: dict[str, tuple[Any, Any]] = {}
+        self._compiled: WeakKeyDictionary[Launch, tuple[Any, Any]] = WeakKeyDictionary()
         self.is_installed = False
         self._redirections = contextlib.ExitStack()
         self._has_redirection = False
@@ -114,7 +115,11 @@ class EngineSession:
 
     def variants(self, launch: Launch) -> Iterator[Module]:
         """The module of a launch that this session ran with other compile-time integers (`capture.variants`)."""
-        yield from vary_constants(*self._compiled[launch.ttir])
+        yield from vary_constants(*self.compiled_from(launch))
+
+    def compiled_from(self, launch: Launch) -> tuple[Any, Any]:
+        """Triton's source and metadata of a launch that this session ran: what `lowering` starts from."""
+        return self._compiled[launch]
 
     def _run_kernel(
         self, source: Any, metadata: Any, ttir: str, grid: tuple[int, int, int], arguments: tuple[Any, ...]
@@ -138,7 +143,6 @@ class EngineSession:
         frame: FrameType | None,
     ) -> None:
         names = _names_of_tensors(frame)
-        self._compiled[ttir] = source, metadata
         launch = build_launch(source, metadata, ttir, grid, arguments, names)
         launch = replace(
             launch,
@@ -146,6 +150,7 @@ class EngineSession:
             launched_at=f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "",
             autotuning=current_autotuning(),
         )
+        self._compiled[launch] = source, metadata
         heard = [(observer, tuple(observer.launch_begins(launch))) for observer in self.observers]
         listeners = [listener for _, mine in heard for listener in mine]
         execution = execute(self.module(ttir), launch, listeners, self.options)
