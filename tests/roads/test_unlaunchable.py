@@ -226,8 +226,9 @@ def test_generated_kernels_pass() -> None:
     observer = LimitObserver(session, "h200", until="cubin")
     session.observers.append(observer)
     try:
+        torch.manual_seed(0)
         x, weight = torch.randn(300, 200), torch.randn(200)
-        torch.testing.assert_close(torch.compile(chain)(x, weight), chain(x, weight))
+        torch.testing.assert_close(torch.compile(chain)(x, weight), chain(x, weight), rtol=1e-5, atol=1e-4)
     finally:
         tilesight.disable()
     assert len(observer.launches) >= 2 and observer.findings == []

@@ -28,8 +28,6 @@ from tilesight.targets import target as find_target
 
 Texts = str | Sequence[str] | None
 
-NOT_LOOKED_FOR = "not looked for yet: unlaunchable (whether the target compiles and takes the launch)"
-
 
 def check_spec(
     spec: str,
@@ -91,11 +89,11 @@ def check(
     """
     if isinstance(subject, Case):
         texts = _joined(shapes, ";"), _joined(dtypes, ",")
-        found = _told(check_case(subject, *texts, target=target, seed=seed, options=options))
+        found = check_case(subject, *texts, target=target, seed=seed, options=options)
         return found if scale_to is None else _scaled(found, subject, scale_to, target)
     if shapes or dtypes:
         raise InputError("shapes or dtypes for a launch function", expected="a tilesight.Case, whose inputs vary")
-    found = _told(check_launch(subject, target=target, options=options))
+    found = check_launch(subject, target=target, options=options)
     return found if scale_to is None else _scaled(found, subject, scale_to, target)
 
 
@@ -107,7 +105,7 @@ def check_launch(
     Raises:  InputError: when the function launches nothing
     """
     session = _session(target, options, _outer_lent())
-    observer = CheckObserver(session)
+    observer = CheckObserver(session, find_target(target))
     session.observers.append(observer)
     failed: tuple[CheckedCase, ...] = ()
     with session:
@@ -115,6 +113,7 @@ def check_launch(
             with Provenance():
                 observer.finish(function())
         except (Exception, SystemExit) as error:
+            observer.note_failure(error)
             failed = (CheckedCase("", (), "", "", False, note=f"failed: {tell(error, function)}"),)
     name = _name_of(function)
     if not observer.launches and not failed:
@@ -148,7 +147,7 @@ def check_case(
         raise InputError("the case has no hand-written launcher", where=case.name, expected="hand=… in tilesight.Case")
     session = _session(target, options, _outer_lent())
     with session:
-        matrix = Matrix(case, session, seed)
+        matrix = Matrix(case, session, seed, find_target(target))
         outcomes, notes = run_matrix(matrix, shapes, dtypes)
         smallest = _shrunk(matrix, outcomes)
     if smallest is not None:
@@ -192,11 +191,6 @@ def _faults(outcome: Outcome) -> set[str]:
     if case.ok is False:
         found.add("numbers" if case.error is not None else re.sub(r"\d+", "", case.note))
     return found
-
-
-def _told(found: Check) -> Check:
-    """The check, saying what it did not look for."""
-    return replace(found, notes=(*found.notes, NOT_LOOKED_FOR))
 
 
 def _session(target: str, options: ExecutionOptions | None, lent: Any) -> EngineSession:

@@ -18,6 +18,8 @@ from tilesight.engine import Execution
 from tilesight.engine.launch import Launch
 from tilesight.engine.listener import Access, AccessKind, Listener
 from tilesight.ir.module import Operation
+from tilesight.roads.unlaunchable import find_unlaunchable, finding_of_compile_error
+from tilesight.targets import Target
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,15 @@ class _SiteListener(Listener):
 
 @dataclass
 class CheckObserver:
-    """Puts a sanitizer around every launch of a session and keeps what it finds."""
+    """Puts a sanitizer around every launch of a session and keeps what it finds.
+
+    Args:
+        session: the one that runs the launches
+        target: the GPU that is asked whether it takes them
+    """
 
     session: EngineSession
+    target: Target
     launches: list[WatchedLaunch] = field(default_factory=list[WatchedLaunch])
     findings: list[Finding] = field(default_factory=list[Finding])
     outputs: list[Output] = field(default_factory=list[Output])
@@ -75,6 +83,7 @@ class CheckObserver:
     )
 
     def launch_begins(self, launch: Launch) -> Sequence[Listener]:
+        self.findings += find_unlaunchable(launch, *self.session.compiled_from(launch), self.target)
         variants = partial(self.session.variants, launch)
         sanitizer = Sanitizer(self.session.module(launch.ttir), launch, self.session.options, variants)
         sites = _SiteListener()
@@ -86,6 +95,12 @@ class CheckObserver:
         self.findings += sanitizer.findings()
         self.outputs += sanitizer.outputs
         self.launches.append(WatchedLaunch(launch.kernel, launch.grid, launch.constexprs, sites.sites(launch)))
+
+    def note_failure(self, error: BaseException) -> None:
+        """The launching function raised: a kernel that does not compile is a finding."""
+        found = finding_of_compile_error(error, self.target)
+        if found is not None:
+            self.findings.append(found)
 
     def finish(self, returned: Any) -> None:
         """All launches are over: look for elements of outputs that nothing has written.

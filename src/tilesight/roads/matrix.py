@@ -30,6 +30,7 @@ from tilesight.roads.matrix_inputs import (
 )
 from tilesight.roads.model import CheckedCase, is_fault
 from tilesight.roads.shapes import MOST_ELEMENTS, block_sizes, order_of, plan_sizes
+from tilesight.targets import Target
 
 DTYPE_SHAPES = 6
 """Shapes that dtypes other than the case's own are tried on, beside its own shape."""
@@ -67,11 +68,13 @@ class Matrix:
         case: has a hand-written launcher
         session: installed
         seed: of the random inputs
+        target: the GPU that is asked whether it takes the launches
     """
 
     case: Case
     session: EngineSession
-    seed: int = 0
+    seed: int
+    target: Target
     done: dict[tuple[str, str], Outcome] = field(default_factory=dict[tuple[str, str], Outcome])
 
     def run(self, cell: Cell) -> Outcome:
@@ -104,7 +107,7 @@ class Matrix:
     def _run_hand(self, cell: Cell, inputs: list[Any], reference: Sequence[torch.Tensor]) -> Outcome:
         hand = self.case.hand
         assert hand is not None
-        observer = CheckObserver(self.session)
+        observer = CheckObserver(self.session, self.target)
         self.session.observers.append(observer)
         laid_out = inputs[cell.laid_out] if cell.layout is not None else None
         try:
@@ -112,6 +115,7 @@ class Matrix:
                 outputs = hand(*inputs)
                 observer.finish(outputs)
         except (Exception, SystemExit) as error:
+            observer.note_failure(error)
             refused = is_refusal(error) and not cell.is_own
             note = f"{'refused' if refused else 'failed'}: {tell(error, hand)}"
             return self._outcome(cell, None if refused else False, note=note, observer=observer)
