@@ -130,8 +130,9 @@ class EngineSession:
         except TilesightError as error:
             if error.where or frame is None:
                 raise
-            where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            raise type(error)(error.got, where=where, expected=error.expected, next_step=error.next_step) from error
+            raise type(error)(
+                error.got, where=_place_of(frame), expected=error.expected, next_step=error.next_step
+            ) from error
 
     def _execute(
         self,
@@ -147,7 +148,7 @@ class EngineSession:
         launch = replace(
             launch,
             reachable=reachable_memories(self.module(ttir), launch.arguments, names),
-            launched_at=f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "",
+            launched_at=_place_of(frame),
             autotuning=current_autotuning(),
         )
         self._compiled[launch] = source, metadata
@@ -227,6 +228,11 @@ def _launching_frame() -> FrameType | None:
     while frame is not None and frame.f_code.co_filename.startswith(OWN_PACKAGES):
         frame = frame.f_back
     return frame
+
+
+def _place_of(frame: FrameType | None) -> str:
+    """`file:line` of a frame; empty for none."""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
 
 
 def _names_of_tensors(frame: FrameType | None) -> dict[int, str]:

@@ -48,11 +48,10 @@ def reachable_memories(module: Module, arguments: Sequence[Argument], names: Map
 @lru_cache(maxsize=64)
 def makes_pointers(module: Module) -> bool:
     """Whether a kernel casts integers to pointers or loads pointers."""
-    operations = (operation for function in module.functions for operation in function.walk())
     return any(
         operation.name == "tt.int_to_ptr"
         or (operation.name == "tt.load" and isinstance(element_type(operation.results[0].type), PointerType))
-        for operation in operations
+        for operation in module.walk()
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tilesight.capture.launches import EngineSession, _names_of_tensors, build_launch
+from tilesight.capture.launches import EngineSession, _names_of_tensors, _place_of, build_launch
 from tilesight.capture.lent.lend import LentCuda
 from tilesight.capture.lent.mode import tensors_in
 from tilesight.capture.reachable import makes_pointers
@@ -199,5 +199,4 @@ class LookingSession(EngineSession):
                 next_step="at a scaled size the tensors that such pointers mean are not searched for",
             )
         launch = build_launch(source, metadata, ttir, grid, arguments, _names_of_tensors(frame))
-        where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
-        self._inspect(module, replace(launch, launched_at=where))
+        self._inspect(module, replace(launch, launched_at=_place_of(frame)))

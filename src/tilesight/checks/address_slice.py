@@ -58,7 +58,7 @@ def address_slice(module: Module) -> AddressSlice:
     lies in combining regions (reductions, scans) is not followed.
     """
     flow = flow_of(module)
-    operations = [operation for function in module.functions for operation in function.walk()]
+    operations = list(module.walk())
     sinks = {operation: tuple(_memory_sinks(operation)) for operation in operations}
     waiting = [operation for operation in operations if _is_control(operation)]
     values = _backward(flow, [value for each in sinks.values() for sink in each for value in sink.values], frozenset())

@@ -8,13 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilesight.checks.finding import Finding
+from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.gaps import Gaps
 from tilesight.checks.place import line_of, name_of
 from tilesight.engine.launch import Launch, Memory
 from tilesight.engine.listener import Access, Listener
 
-SHOWN_PROGRAMS = 8
 WRAPPED_INDEX = 1 << 30
 """An index this far below 0 is more likely an int32 that wrapped around than a wrong offset."""
 

@@ -24,9 +24,16 @@ def build(
 
 def with_operands(operation: Operation, operands: Sequence[Value], results: tuple[Value, ...]) -> Operation:
     """The operation with other values in the same places."""
+    return replace(
+        operation, operands=tuple(operands), results=results, operand_segments=segments_of(operation, operands)
+    )
+
+
+def segments_of(operation: Operation, operands: Sequence[Value]) -> dict[str, tuple[Value, ...]]:
+    """The groups of an operation's operands, filled with other values in the same places."""
     segments: dict[str, tuple[Value, ...]] = {}
     start = 0
     for name, group in operation.operand_segments.items():
         segments[name] = tuple(operands[start : start + len(group)])
         start += len(group)
-    return replace(operation, operands=tuple(operands), results=results, operand_segments=segments)
+    return segments

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from tilesight.checks.clash import Clash, Overwrite
-from tilesight.checks.finding import Finding
+from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import lanes_text, line_of, name_of
 from tilesight.checks.unwritten import Unwritten
 from tilesight.engine.launch import Launch
 from tilesight.ir.module import Operation
 
-SHOWN_PROGRAMS = 8
 WASTED_SHARE = 0.5
 """Of what a store wrote at least this share must be overwritten unread."""
 

@@ -27,11 +27,10 @@ MOST_PROGRAMS = 4096
 def synchronises(module: Module) -> bool:
     """Whether programs learn of each other: through an atomic's result, or a volatile load."""
     read = plan_module(module).read_values
-    operations = (operation for function in module.functions for operation in function.walk())
     return any(
         (operation.name in ATOMICS and any(result in read for result in operation.results))
         or (operation.name == "tt.load" and bool(operation.attributes.get("isVolatile")))
-        for operation in operations
+        for operation in module.walk()
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilesight.checks.finding import Finding
+from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import launch_line, line_of, name_of, variable_of
 from tilesight.checks.shadow import ShadowRegion
@@ -22,9 +23,9 @@ from tilesight.ir.module import Module, Operation, Value
 
 BELOW = {"slt": 0, "ult": 0, "sle": 1, "ule": 1}
 ABOVE = {"sgt": 0, "ugt": 0, "sge": 1, "uge": 1}
+INCLUDED = {**BELOW, **ABOVE}
 """Comparisons of offsets with a bound: 1 where the bound itself is let through."""
 
-SHOWN_PROGRAMS = 8
 AXES = "xyz"
 
 
@@ -51,7 +52,7 @@ class MaskReach(Listener):
     def after_step(self, executed: Executed) -> None:
         side = self._sides[executed.operation]
         predicate = str(executed.operation.attributes["predicate"])
-        bound = _highest(executed.operands[1 - side]) + {**BELOW, **ABOVE}[predicate]
+        bound = _highest(executed.operands[1 - side]) + INCLUDED[predicate]
         highest = _highest(executed.operands[side])
         known = self.reached.get(executed.operation)
         if known is None:
@@ -68,6 +69,7 @@ def _highest(value: NDArray[np.generic] | LaneSum) -> int:
     return value.bounds[1] if isinstance(value, LaneSum) else int(value.max(initial=0))
 
 
+@lru_cache(maxsize=64)
 def _bounded_offsets(module: Module) -> dict[Operation, int]:
     """Comparisons of stores' masks that bound offsets made of the program id → the operand that holds those."""
     flow = flow_of(module)
@@ -76,9 +78,9 @@ def _bounded_offsets(module: Module) -> dict[Operation, int]:
         masks = store.operand_segments.get("mask", ())
         for operation in flow.backward(*masks) if masks else ():
             predicate = str(operation.attributes.get("predicate", ""))
-            if operation.name != "arith.cmpi" or predicate not in {**BELOW, **ABOVE}:
+            if operation.name != "arith.cmpi" or predicate not in INCLUDED:
                 continue
-            side = 0 if predicate in BELOW else 1
+            side = _side_of_offsets(operation)
             offsets, bound = operation.operands[side], operation.operands[1 - side]
             if _has_program(flow.backward(offsets)) and _is_uniform(bound, module):
                 found[operation] = side
@@ -97,8 +99,7 @@ def _is_uniform(value: Value, module: Module) -> bool:
 
 
 def _stores(module: Module) -> list[Operation]:
-    operations = [operation for function in module.functions for operation in function.walk()]
-    return [operation for operation in operations if operation.name in STORES | UPDATES]
+    return [operation for operation in module.walk() if operation.name in STORES | UPDATES]
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +244,7 @@ def _too_few(
     reason = f"its programs end before the last {len(missing)} of the tensor's {memory.elements} elements"
     if short is not None:
         operation, reach = short
-        name = variable_of(operation.operands[_bounded_offsets_side(operation)]) or "offsets"
+        name = variable_of(operation.operands[_side_of_offsets(operation)]) or "offsets"
         where = line_of(operation, launch)[1]
         reason = f"{name} reaches {reach.highest} where the mask in line {where} lets everything below {reach.bound} in"
     return Finding(
@@ -260,7 +261,7 @@ def _too_few(
     )
 
 
-def _bounded_offsets_side(operation: Operation) -> int:
+def _side_of_offsets(operation: Operation) -> int:
     return 0 if str(operation.attributes["predicate"]) in BELOW else 1
 
 
@@ -279,10 +280,11 @@ def find_idle_programs(footprint: Footprint, module: Module, launch: Launch) -> 
     return []
 
 
+@lru_cache(maxsize=64)
 def _decides_by_ids(module: Module) -> bool:
     """Whether what is stored depends on ids and sizes alone, and programs take one tile each."""
     flow = flow_of(module)
-    for operation in (operation for function in module.functions for operation in function.walk()):
+    for operation in module.walk():
         decided_by: list[Value] = []
         if operation.name in STORES | UPDATES:
             decided_by += operation.operand_segments.get("mask", ())

@@ -7,6 +7,9 @@ from typing import Literal
 
 Level = Literal["error", "warning", "note"]
 
+SHOWN_PROGRAMS = 8
+"""How many of the programs that show a fault a finding names."""
+
 
 @dataclass(frozen=True)
 class Finding:

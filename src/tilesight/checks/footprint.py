@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilesight.checks.clash import BARRIERS, Clash, Overwrite
 from tilesight.checks.clocks import Clocks, synchronises
+from tilesight.checks.finding import SHOWN_PROGRAMS
 from tilesight.checks.replay import overlap_groups
 from tilesight.checks.shadow import FlatPlace, ShadowRegion, WindowPlace, collapses, flat_of, window_of
 from tilesight.checks.unwritten import NOBODY, Unwritten, UnwrittenReads
@@ -70,8 +71,7 @@ class Footprint(Listener):
     def watched(self, module: Module) -> Collection[Operation]:
         if not self._has_threads:
             return ()
-        inner = [op for function in module.functions for op in function.walk()]
-        return [operation for operation in inner if operation.name in BARRIERS]
+        return [operation for operation in module.walk() if operation.name in BARRIERS]
 
     def after_step(self, executed: Executed) -> None:
         programs = executed.programs if executed.active is None else executed.programs[executed.active]
@@ -385,7 +385,7 @@ class Footprint(Listener):
         is_benign = same is not None and bool(same[meets].all())
         known.is_benign = known.is_benign and is_benign
         known.units += int(np.count_nonzero(meets))
-        known.seen_programs.update(np.unique(place.programs[meets])[:8].tolist())
+        known.seen_programs.update(np.unique(place.programs[meets])[:SHOWN_PROGRAMS].tolist())
 
 
 def _codes(kinds: tuple[str, str]) -> tuple[int, int]:

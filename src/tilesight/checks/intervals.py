@@ -138,7 +138,7 @@ class Intervals:
 
 @lru_cache(maxsize=64)
 def _loops_of_inductions(module: Module) -> Mapping[Value, Operation]:
-    loops = (inner for function in module.functions for inner in function.walk() if inner.name == "scf.for")
+    loops = (inner for inner in module.walk() if inner.name == "scf.for")
     return {loop.regions[0].entry.arguments[0]: loop for loop in loops}
 
 

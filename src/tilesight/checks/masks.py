@@ -97,7 +97,7 @@ def _judged(module: Module) -> tuple[dict[Place, list[_Use]], set[Place]]:
     judge = _Judge(flow_of(module), Intervals(module))
     proven: dict[Place, list[_Use]] = {}
     doubtful: set[Place] = set()
-    for access in (inner for function in module.functions for inner in function.walk()):
+    for access in module.walk():
         for mask in access.operand_segments.get("mask", ()):
             parts = list(judge.parts(mask))
             for part in parts:

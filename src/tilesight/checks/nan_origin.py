@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilesight.checks.finding import Finding
+from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.lane_labels import (
     ALONG_AXIS,
     MOVES,
@@ -239,7 +239,7 @@ def _finding(origin: _Origin, replay: Replay) -> Finding:
         kind=kind,
         file=file,
         line=line,
-        programs=tuple(sorted(origin.stored)[:8]),
+        programs=tuple(sorted(origin.stored)[:SHOWN_PROGRAMS]),
         program_count=len(origin.stored),
         lanes=origin.lanes,
         lane_count=sum(origin.stored.values()),

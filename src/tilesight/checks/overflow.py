@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilesight.checks.address_slice import Sink, address_slice
 from tilesight.checks.expression import castable, describe
-from tilesight.checks.finding import Finding, Level
+from tilesight.checks.finding import SHOWN_PROGRAMS, Finding, Level
 from tilesight.checks.place import line_of, name_of
 from tilesight.checks.replay import Replay
 from tilesight.checks.slices import flow_of
@@ -26,7 +26,6 @@ from tilesight.ir.types import DescriptorType, block_shape
 
 Array = NDArray[Any]
 WRAPPING = frozenset({"arith.addi", "arith.subi", "arith.muli", "arith.shli", "arith.trunci"})
-SHOWN_PROGRAMS = 8
 WITNESSES = 32
 """Programs that are run again for one operation: the lowest ids and the highest, so many of each."""
 
@@ -49,10 +48,9 @@ class OverflowCheck(Listener):
     def watched(self, module: Module) -> Collection[Operation]:
         """Narrow arithmetic that an address, mask, index or bound depends on."""
         values = address_slice(module).values
-        operations = (operation for function in module.functions for operation in function.walk())
         return [
             operation
-            for operation in operations
+            for operation in module.walk()
             if operation.name in WRAPPING and operation.results[0] in values and is_narrow(operation.results[0].type)
         ]
 

@@ -18,7 +18,7 @@ from tilesight.checks.combining import (
     pick_lanes,
     running_sum,
 )
-from tilesight.checks.finding import Finding
+from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.lane_labels import (
     MOVES,
     SILENT,
@@ -275,7 +275,7 @@ def _finding(change: _Change, programs: Sequence[int], replay: Replay) -> Findin
         kind="all-masked-row",
         file=file,
         line=line,
-        programs=tuple(programs[:8]),
+        programs=tuple(programs[:SHOWN_PROGRAMS]),
         program_count=len(programs),
         lanes=change.lanes,
         lane_count=sum(change.counts.get(program, 0) for program in programs),

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from tilesight.checks.finding import Finding
 from tilesight.checks.narrow import Candidate, find_candidates, promoted_values
 from tilesight.checks.place import line_of, name_of
-from tilesight.checks.repeated_loads import spread_programs
-from tilesight.checks.replay import Replay
+from tilesight.checks.replay import Replay, spread_programs
 from tilesight.checks.widen import F32, Widened, can_widen, every_float, widen
-from tilesight.engine.communication import programs_wait
 from tilesight.engine.floats import cast_float
 from tilesight.engine.launch import Memory
 from tilesight.engine.listener import Access, Executed, Listener
@@ -159,8 +157,7 @@ class _Stored(Listener):
 def _run(replay: Replay, widened: Widened) -> _Stored:
     """What a module stores, run for a few programs one after another."""
     stored = _Stored(widened)
-    programs = None if programs_wait(replay.module) else spread_programs(replay.launch)
-    replay.run([stored], widened.module, programs=programs, threads=1, output=io.StringIO())
+    replay.run([stored], widened.module, programs=replay.few_programs(), threads=1, output=io.StringIO())
     return stored
 
 

@@ -10,9 +10,10 @@ from tilesight.checks.finding import Finding
 from tilesight.checks.place import line_of, name_of
 from tilesight.checks.replay import Replay
 from tilesight.checks.slices import Flow, flow_of
-from tilesight.engine.communication import ATOMICS, STORES, UPDATES, pointer_sources, programs_wait
+from tilesight.engine.communication import ATOMICS, STORES, UPDATES, pointer_sources
 from tilesight.engine.launch import Launch, Memory
 from tilesight.engine.listener import Access, Executed, Listener
+from tilesight.engine.plan import values_defined
 from tilesight.ir.module import Function, Module, Operation, Value
 
 LOOPS = frozenset({"scf.for", "scf.while"})
@@ -20,7 +21,6 @@ REPEATABLE = frozenset({"tt.descriptor_load", "tt.load"})
 ORDERING = ATOMICS | {"tt.call", "tt.descriptor_reduce"}
 """What may order a loop's accesses with other programs' or threads', or may write anywhere."""
 UNKNOWN = -1
-MOST_PROGRAMS = 8
 
 
 def find_repeated_loads(replay: Replay) -> list[Finding]:
@@ -35,20 +35,13 @@ def find_repeated_loads(replay: Replay) -> list[Finding]:
     if not candidates:
         return []
     counter = _Counter(candidates)
-    programs = None if programs_wait(replay.module) else spread_programs(replay.launch)
-    replay.run([counter], programs=programs, chunk_programs=1, output=io.StringIO())
+    replay.run([counter], programs=replay.few_programs(), chunk_programs=1, output=io.StringIO())
     found: dict[tuple[str, int], Finding] = {}
     for load in candidates:
         if counter.most[load] > 1:
             finding = _finding(load, counter, replay.launch)
             found.setdefault((finding.file, finding.line), finding)
     return list(found.values())
-
-
-def spread_programs(launch: Launch, most: int = MOST_PROGRAMS) -> tuple[int, ...]:
-    """A few programs from the first to the last, at equal distances."""
-    count = min(most, launch.programs)
-    return tuple(sorted({round(place * (launch.programs - 1) / max(1, count - 1)) for place in range(count)}))
 
 
 def _finding(load: Operation, counter: _Counter, launch: Launch) -> Finding:
@@ -122,7 +115,7 @@ class _Body:
         self._loop = loop
         self._launch = launch
         self._inside = [inner for inner in loop.walk() if inner is not loop]
-        self._defined = set(_defined_in(loop))
+        self._defined = set(values_defined(loop))
         self._sources = pointer_sources(function) if function is module.kernel else {}
         self._fixed: dict[Value, bool] = {}
 
@@ -166,7 +159,7 @@ class _Body:
             return self._is_unchanging(operation)
         if operation.dialect == "scf" or operation.name in ORDERING | {"tt.descriptor_gather"}:
             return False
-        mine = set(_defined_in(operation)) if operation.regions else set[Value]()
+        mine = set(values_defined(operation)) if operation.regions else set[Value]()
         read = {value for inner in operation.walk() for value in inner.operands} - mine
         return all(self._is_fixed(value) for value in read)
 
@@ -186,13 +179,3 @@ class _Body:
         found = [self._launch.arguments[index].value for index in indices if index != UNKNOWN]
         memories = [memory for memory in found if isinstance(memory, Memory)]
         return memories if UNKNOWN not in indices and len(memories) == len(found) else None
-
-
-def _defined_in(operation: Operation) -> Iterator[Value]:
-    """Every value that an operation's regions define."""
-    for region in operation.regions:
-        for block in region.blocks:
-            yield from block.arguments
-            for inner in block.operations:
-                yield from inner.results
-                yield from _defined_in(inner)

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.engine import Argument, ExecutionOptions, Launch, Listener, Memory, execute
-from tilesight.engine.communication import written_memories
+from tilesight.engine.communication import programs_wait, written_memories
 from tilesight.ir.module import Module
+
+MOST_PROGRAMS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,10 @@ class Replay:
         kept = (_copy_of(group) for group in groups if any(id(memory) in written for memory in group))
         return cls(module, launch, tuple(kept), options)
 
+    def few_programs(self) -> tuple[int, ...] | None:
+        """Programs that stand for all when a launch runs again; None, all of them, where they wait for each other."""
+        return None if programs_wait(self.module) else spread_programs(self.launch)
+
     def fresh(self) -> Launch:
         """The launch on copies of what it writes, as they were before; what it only reads is shared."""
         regions = [Region(region.address, region.data.copy()) for region in self.before]
@@ -66,6 +72,12 @@ class Replay:
         launch = self.fresh()
         execute(module or self.module, launch, listeners, replace(self.options, **changes))
         return launch
+
+
+def spread_programs(launch: Launch, most: int = MOST_PROGRAMS) -> tuple[int, ...]:
+    """A few programs from the first to the last, at equal distances."""
+    count = min(most, launch.programs)
+    return tuple(sorted({round(place * (launch.programs - 1) / max(1, count - 1)) for place in range(count)}))
 
 
 def with_memories(launch: Launch, change: Callable[[Memory], Memory]) -> Launch:

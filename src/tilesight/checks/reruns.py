@@ -40,7 +40,7 @@ def find_order_dependence(replay: Replay) -> list[Finding]:
     Orders tried: from the last program to the first, and a random one.
     """
     module, launch = replay.module, replay.launch
-    atomics = [operation for operation in _operations(module) if _adds_floats(operation)]
+    atomics = [operation for operation in module.walk() if _adds_floats(operation)]
     if not atomics or launch.programs < 2:
         return []
     shuffled: NDArray[np.int64] = np.random.default_rng(SEED).permutation(launch.programs)
@@ -162,14 +162,9 @@ def find_autotuned_updates(replay: Replay) -> list[Finding]:
 def _first_access(module: Module, launch: Launch, memory: Memory, names: frozenset[str]) -> Operation:
     """The first operation of these names that may touch a tensor."""
     index = next(index for index, each in enumerate(launch.memories) if each is memory)
-    accesses = [operation for operation in _operations(module) if operation.name in names]
+    accesses = [operation for operation in module.walk() if operation.name in names]
     fitting = (operation for operation in accesses if index in _memories_of(module, launch, operation))
     return next(fitting, accesses[0])
-
-
-def _operations(module: Module) -> Iterator[Operation]:
-    for function in module.functions:
-        yield from function.walk()
 
 
 def _differ(one: Memory, other: Memory) -> bool:

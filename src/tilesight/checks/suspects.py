@@ -137,7 +137,7 @@ def _take_turns(groups: Iterable[list[int]]) -> tuple[int, ...]:
 @lru_cache(maxsize=64)
 def loads_that_are_combined(module: Module) -> frozenset[Operation]:
     """Loads in a function whose lanes are combined anywhere, so that a padded lane can reach others."""
-    operations = [operation for function in module.functions for operation in function.walk()]
+    operations = list(module.walk())
     if not any(operation.name in COMBINING for operation in operations):
         return frozenset()
     return frozenset(each for each in operations if each.name in ("tt.load", "tt.descriptor_load"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilesight.checks.finding import Finding
+from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.lane_labels import (
     ALONG_AXIS,
     MOVES,
@@ -36,23 +36,12 @@ from tilesight.checks.place import lanes_text, line_of, name_of
 from tilesight.checks.program_trace import Labels, ProgramTrace, Step, trace_programs
 from tilesight.checks.replay import Replay
 from tilesight.checks.suspects import Suspects
+from tilesight.engine.communication import LOADS, STORES, UPDATES
 from tilesight.engine.launch import Memory
 from tilesight.engine.rules.tt_reduce import single_combiner
 from tilesight.ir.module import Module, Operation
 
-ACCESSES = frozenset(
-    {
-        "tt.atomic_cas",
-        "tt.atomic_rmw",
-        "tt.descriptor_gather",
-        "tt.descriptor_load",
-        "tt.descriptor_reduce",
-        "tt.descriptor_scatter",
-        "tt.descriptor_store",
-        "tt.load",
-        "tt.store",
-    }
-)
+ACCESSES = LOADS | STORES | UPDATES
 NEUTRAL = {
     "arith.maxnumf": 'float("-inf")',
     "arith.maximumf": 'float("-inf")',
@@ -260,7 +249,7 @@ def _finding(leak: _Leak, replay: Replay) -> Finding:
         kind="unmasked-undefined",
         file=file,
         line=line,
-        programs=tuple(sorted(leak.lane_count)[:8]),
+        programs=tuple(sorted(leak.lane_count)[:SHOWN_PROGRAMS]),
         program_count=len(leak.lane_count),
         lanes=leak.lanes,
         lane_count=sum(leak.lane_count.values()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tilesight.checks.building import segments_of
 from tilesight.checks.slices import flow_of
 from tilesight.ir.module import Block, Function, Module, Operation, Region, Value
 from tilesight.ir.types import FloatType, TensorType, Type, element_type
@@ -58,7 +59,7 @@ def can_widen(module: Module) -> bool:
 
     An atomic minimum or maximum of floats is one of their bits, and says as much as a store.
     """
-    operations = [inner for function in module.functions for inner in function.walk()]
+    operations = list(module.walk())
     given = {inner.operand_segments["value"][0] for inner in operations if inner.name == "tt.atomic_rmw"}
     bits = {inner.results[0] for inner in operations if _takes_bits(inner)}
     return bits <= given and not any(inner.name in UNMEASURABLE for inner in operations)
@@ -224,7 +225,7 @@ class _Writer:
             results=tuple(self._fresh(value, type_) for value, type_ in zip(operation.results, results, strict=True)),
             attributes=attributes or operation.attributes,
             regions=regions,
-            operand_segments=_segments(operation, operands),
+            operand_segments=segments_of(operation, operands),
             successors=(),
         )
         self._written.append(copy)
@@ -315,7 +316,7 @@ class _Writer:
             pairs = zip(end.operands[first:], self._elements_of(targets), strict=True)
             operands = (*end.operands[:first], *(self._converted(value, element) for value, element in pairs))
             self._written = outer
-            ended = replace(end, operands=operands, operand_segments=_segments(end, operands))
+            ended = replace(end, operands=operands, operand_segments=segments_of(end, operands))
             new.entry.operations.append(ended)
 
 
@@ -323,13 +324,3 @@ def _rounds_otherwise(cast: Operation) -> bool:
     """Whether a cast rounds in another way than to nearest even."""
     mode = str(cast.attributes.get("rounding", cast.attributes.get("roundingmode", "")))
     return mode not in ("", "rtne", "to_nearest_even")
-
-
-def _segments(operation: Operation, operands: tuple[Value, ...]) -> dict[str, tuple[Value, ...]]:
-    """The groups of an operation's operands, of the new ones."""
-    segments: dict[str, tuple[Value, ...]] = {}
-    start = 0
-    for name, values in operation.operand_segments.items():
-        segments[name] = operands[start : start + len(values)]
-        start += len(values)
-    return segments

@@ -66,7 +66,7 @@ def _widened(type_: Type) -> Type:
 def _reached(module: Module, part: AddressSlice, wrapping: Collection[Operation]) -> frozenset[Value]:
     """The values of the slice that need a twin; a loop's counter follows its bounds, which are compared."""
     flow = flow_of(module)
-    loops = [op for function in module.functions for op in function.walk() if op.name == "scf.for"]
+    loops = [operation for operation in module.walk() if operation.name == "scf.for"]
     open_values = part.values - {loop.regions[0].entry.arguments[0] for loop in loops}
     found = {value for operation in wrapping for value in operation.results}
     is_settled = False

@@ -54,7 +54,7 @@ def chunk_size(plan: Plan, programs: int, options: ExecutionOptions, threads: in
 @lru_cache(maxsize=64)
 def widest_block(plan: Plan) -> int:
     """Lanes of the widest value."""
-    values = (value for function in plan.module.functions for op in function.walk() for value in op.results)
+    values = (value for operation in plan.module.walk() for value in operation.results)
     return max((_lanes(value.type) for value in values), default=1)
 
 

@@ -33,14 +33,14 @@ def waits_for_others(loop: Operation) -> bool:
 @lru_cache(maxsize=64)
 def programs_wait(module: Module) -> bool:
     """Whether any loop of the module waits for other programs."""
-    return any(waits_for_others(operation) for operation in _operations(module))
+    return any(waits_for_others(operation) for operation in module.walk())
 
 
 @lru_cache(maxsize=64)
 def order_is_seen(plan: Plan) -> bool:
     """Whether programs can tell in which order they ran: from more than one atomic's result, or one in a loop."""
     seen = 0
-    for operation in _operations(plan.module):
+    for operation in plan.module.walk():
         loops = operation.name in ("scf.for", "scf.while")
         inside = [inner for inner in operation.walk() if inner is not operation] if loops else []
         if any(_is_read(inner, plan) for inner in inside):
@@ -56,7 +56,7 @@ def chunks_are_independent(plan: Plan, launch: Launch) -> bool:
     result is read, and nothing is printed.
     """
     module = plan.module
-    operations = list(_operations(module))
+    operations = list(module.walk())
     names = {operation.name for operation in operations}
     if len(module.functions) > 1 or names & ORDERED_OUTPUT or any(_is_read(each, plan) for each in operations):
         return False
@@ -95,7 +95,7 @@ def _memories_of(indices: frozenset[int], launch: Launch) -> tuple[Memory, ...]:
 @lru_cache(maxsize=128)
 def _touched_by(module: Module, names: frozenset[str]) -> frozenset[int]:
     """The parameters that operations of these names touch; what a function that is called touches is not known."""
-    operations = list(_operations(module))
+    operations = list(module.walk())
     called = [op for function in module.functions if function is not module.kernel for op in function.walk()]
     found = _touched(operations, pointer_sources(module.kernel), names)
     return frozenset(found | ({UNKNOWN} if any(op.name in names for op in called) else set[int]()))
@@ -146,11 +146,6 @@ def _is_pointer(value: Value) -> bool:
 
 def _is_read(operation: Operation, plan: Plan) -> bool:
     return operation.name in UPDATES and any(result in plan.read_values for result in operation.results)
-
-
-def _operations(module: Module) -> Iterator[Operation]:
-    for function in module.functions:
-        yield from function.walk()
 
 
 def _touched(operations: list[Operation], sources: dict[Value, Sources], names: frozenset[str]) -> set[int]:

@@ -73,8 +73,8 @@ def plan_module(module: Module) -> Plan:
             blocks[block] = _plan_block(block, escaping)
         combining = [operation for operation in function.walk() if operation.regions and operation.dialect == "tt"]
         captures.update({operation: _captured_values(operation) for operation in combining})
-    read = {value for function in module.functions for inner in function.walk() for value in _values_read(inner)}
-    definitions = {v: inner for function in module.functions for inner in function.walk() for v in inner.results}
+    read = {value for inner in module.walk() for value in _values_read(inner)}
+    definitions = {value: inner for inner in module.walk() for value in inner.results}
     return Plan(module, blocks, captures, frozenset(read), definitions)
 
 
@@ -97,7 +97,7 @@ def _values_read(operation: Operation) -> Iterator[Value]:
             yield from passed
 
 
-def _values_defined(operation: Operation) -> Iterator[Value]:
+def values_defined(operation: Operation) -> Iterator[Value]:
     """Every value that an operation or an operation inside it defines."""
     for inner in operation.walk():
         yield from inner.results
@@ -108,7 +108,7 @@ def _values_defined(operation: Operation) -> Iterator[Value]:
 
 def _captured_values(operation: Operation) -> tuple[Value, ...]:
     """The values that an operation's regions read from outside."""
-    defined = set(_values_defined(operation))
+    defined = set(values_defined(operation))
     inner = [op for region in operation.regions for block in region.blocks for op in block.operations]
     read = dict.fromkeys(value for operation in inner for value in _values_read(operation))
     return tuple(value for value in read if value not in defined)
@@ -120,7 +120,7 @@ def _values_between_blocks(function: Function) -> set[Value]:
     for region in _regions_of(function):
         for block in region.blocks if len(region.blocks) > 1 else ():
             defined = set(block.arguments)
-            defined.update(value for operation in block.operations for value in _values_defined(operation))
+            defined.update(value for operation in block.operations for value in values_defined(operation))
             read = {value for operation in block.operations for value in _values_read(operation)}
             escaping |= read - defined
     return escaping

@@ -158,6 +158,11 @@ class Module:
     location: Location = UNKNOWN
     text: str = ""
 
+    def walk(self) -> Iterator[Operation]:
+        """Every operation of every function, in textual order."""
+        for function in self.functions:
+            yield from function.walk()
+
     def function(self, name: str) -> Function:
         """The function called `name`; raises KeyError when there is none."""
         return {function.name: function for function in self.functions}[name]

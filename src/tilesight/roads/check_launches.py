@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
-
-import torch
+from typing import Any
 
 from tilesight.capture.launches import EngineSession
+from tilesight.capture.numerics import flatten
 from tilesight.checks.coverage import Output, find_never_written
 from tilesight.checks.finding import Finding
 from tilesight.checks.place import line_of, name_of
@@ -108,7 +107,7 @@ class CheckObserver:
         Args:
             returned: what the launching function returned; where there are tensors in it, others were workspace
         """
-        kept = {tensor.untyped_storage().data_ptr() for tensor in _tensors_in(returned)}
+        kept = {tensor.untyped_storage().data_ptr() for tensor in flatten(returned)}
         outputs = [each for each in self.outputs if not kept or _storage_of(each) in kept]
         self.findings += find_never_written(outputs)
 
@@ -121,17 +120,6 @@ class CheckObserver:
     def constexprs(self) -> Collection[dict[str, object]]:
         """Of every launch."""
         return [launch.constexprs for launch in self.launches]
-
-
-def _tensors_in(returned: Any) -> Iterator[torch.Tensor]:
-    """The tensors of a result: alone, or in tuples, lists and dictionaries."""
-    if isinstance(returned, torch.Tensor):
-        yield returned
-    elif isinstance(returned, dict):
-        yield from _tensors_in(list(cast("dict[Any, Any]", returned).values()))
-    elif isinstance(returned, tuple | list):
-        for item in cast("Sequence[Any]", returned):
-            yield from _tensors_in(item)
 
 
 def _storage_of(output: Output) -> int:
