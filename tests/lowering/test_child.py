@@ -27,7 +27,7 @@ def test_what_is_yielded_comes_back_in_order() -> None:
     one, child, long = run_in_child(work, 30)
     assert (one, long) == (1, text) and child != os.getpid()
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(child, os.WNOHANG)
 
 
 def test_what_is_printed_stays_in_the_child(capfd: pytest.CaptureFixture[str]) -> None:
