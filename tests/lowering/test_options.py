@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,3 +53,34 @@ def test_a_lent_device_has_the_same_options() -> None:
     session = EngineSession(90, lent=lent)
     with lent:
         assert options_of(session, num_warps=2, device="cuda") == {"num_warps": 2}
+
+
+@pytest.fixture
+def metadata() -> dict[str, Any]:
+    observer = LimitObserver(session := EngineSession(90), "h200")
+    session.observers.append(observer)
+    with session:
+        refused.launch_increment()
+    return dict(session.compiled_from(observer.launches[0])[1]._asdict())
+
+
+def test_libdevice_of_another_install_is_not_chosen(metadata: dict[str, Any], tmp_path: Path) -> None:
+    """Triton's cache is shared by a user's installs: an entry may name another one's files, there or gone."""
+    ((name, path),) = dict(metadata["extern_libs"]).items()
+    copied = tmp_path / "libdevice.10.bc"
+    copied.write_bytes(Path(path).read_bytes())
+    gone = path.replace("site-packages", "packages-that-are-gone")
+    for other in (str(copied), gone):
+        assert chosen_options(metadata | {"extern_libs": ((name, other),)}) == {}
+
+
+def test_a_library_of_ones_own_is_chosen(metadata: dict[str, Any], tmp_path: Path) -> None:
+    own = tmp_path / "libdevice.10.bc"
+    own.write_bytes(b"BC of one's own")
+    usual = tuple(dict(metadata["extern_libs"]).items())
+    assert chosen_options(metadata | {"extern_libs": (("libdevice", str(own)),)}) == {
+        "extern_libs": {"libdevice": str(own)}
+    }
+    assert chosen_options(metadata | {"extern_libs": (*usual, ("mine", str(own)))}) == {
+        "extern_libs": {"mine": str(own)}
+    }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, cast
 
 from triton.compiler import make_backend
@@ -29,8 +30,27 @@ def chosen_options(metadata: Any) -> dict[str, Any]:
     names = usual.keys() & told.keys() - DECIDED_BY_THE_TARGET
     chosen = {name: told[name] for name in sorted(names) if _plain(told[name]) != _plain(usual[name])}
     if "extern_libs" in chosen:
-        chosen["extern_libs"] = dict(chosen["extern_libs"])
+        libraries = _libraries_chosen(dict(chosen.pop("extern_libs")), dict(usual["extern_libs"]))
+        chosen.update({"extern_libs": libraries} if libraries else {})
     return chosen
+
+
+def _libraries_chosen(told: dict[str, str], usual: dict[str, str]) -> dict[str, str]:
+    """The libraries that are not the usual ones.
+
+    Triton's cache is shared by all its installs of a user and keyed by what a library holds, so an entry may name the
+    same library in another install, even in one that is gone.
+    """
+    return {name: path for name, path in told.items() if name not in usual or not _same_library(path, usual[name])}
+
+
+def _same_library(path: str, usual: str) -> bool:
+    told, here = Path(path), Path(usual)
+    if told == here:
+        return True
+    if not told.is_file():
+        return told.parts[-4:] == here.parts[-4:]
+    return told.read_bytes() == here.read_bytes()
 
 
 def _plain(value: Any) -> Any:
