@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -140,20 +141,64 @@ def test_bad_input_is_one_line(arguments: tuple[str, ...], message: str) -> None
     assert result.stderr.count("\n") == 1 and message in result.stderr
 
 
+UNINITIALISED = """
+import torch
+checked.double(torch.empty(100))
+"""
+FAULTS_OF_EACH_ROAD = """
+import sys
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tile = tl.load(x + offsets, mask=tl.arange(0, BLOCK) < BLOCK, other=0.0)
+    tl.store(x + offsets, 2 * tile, mask=offsets < n)
+
+
+@triton.jit
+def multiply(x, out, N: tl.constexpr):
+    rows, columns = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tile = tl.load(x + rows * N + columns)
+    tl.store(out + rows * N + columns, tl.dot(tile, tile, input_precision="ieee"))
+
+
+def launch():
+    scale[(2,)](torch.ones(128), 128, BLOCK=64)
+    x = torch.ones(256, 256)
+    out = torch.empty(256, 256)
+    multiply[(1,)](x, out, N=256)
+    return out
+
+
+if __name__ == "__main__":
+    launch()
+"""
+
+
+def run_script(path: Path, *options: str) -> tuple[int, list[dict[str, Any]]]:
+    result = CliRunner().invoke(app, ["run", *options, "--json", "-", str(path)])
+    launches = json.loads(result.stdout)["launches"]
+    return result.exit_code, [finding for launch in launches for finding in launch["findings"]]
+
+
 def test_run_with_check_finds_every_kind(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(f"import sys\nsys.path.insert(0, {str(Path(FILE).parent)!r})\nimport checked\n{SCRIPT}")
-    plain, whole = (CliRunner().invoke(app, ["run", *o, "--json", "-", str(script)]) for o in ((), ("--check",)))
-    kinds = [
-        {finding["kind"] for launch in json.loads(r.stdout)["launches"] for finding in launch["findings"]}
-        for r in (plain, whole)
-    ]
-    assert (plain.exit_code, kinds[0]) == (0, set())
-    assert whole.exit_code == 1 and kinds[1] >= {"uninitialised-read"}
+    script.write_text(f"import sys\nsys.path.insert(0, {str(Path(FILE).parent)!r})\nimport checked\n{UNINITIALISED}")
+    assert run_script(script) == (0, [])
+    code, findings = run_script(script, "--check")
+    assert code == 1 and {finding["kind"] for finding in findings} >= {"uninitialised-read"}
 
 
-SCRIPT = """
-import torch
-x = torch.empty(100)
-checked.double(x)
-"""
+def test_run_with_check_finds_what_check_finds(tmp_path: Path) -> None:
+    """A mask that is always true, and a block that no H200 has the shared memory for, in both roads."""
+    script = tmp_path / "roads.py"
+    script.write_text(FAULTS_OF_EACH_ROAD)
+    _, findings = run_script(script, "--check")
+    checked = json.loads(call(f"{script}:launch", "--json", "-").stdout)["findings"]
+    in_run, in_check = ({(each["kind"], each["line"]) for each in found} for found in (findings, checked))
+    assert in_run == in_check
+    assert {kind for kind, _ in in_run} >= {"contract", "unlaunchable"}

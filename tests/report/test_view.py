@@ -148,6 +148,12 @@ def test_a_load_with_its_mask_inside_is_coloured_as_a_load() -> None:
     assert (line.part, line.parts) == ("load", ("load", "mask"))
 
 
+def test_a_finding_about_the_whole_launch_names_no_program() -> None:
+    whole = replace(samples.finding(), programs=(), program_count=1, lanes=(0, 0), lane_count=0)
+    (finding,) = view(replace(samples.broken_trace(), findings=(whole,))).findings
+    assert finding.lanes == ""
+
+
 def test_the_line_of_a_finding_is_marked_in_the_source() -> None:
     code = view(samples.broken_trace()).code
     assert code is not None

@@ -105,7 +105,7 @@ def findings_view(words: Catalogue, findings: Sequence[Finding]) -> tuple[Findin
 def _finding(words: Catalogue, finding: Finding) -> FindingView:
     place = f"{finding.file}:{finding.line}"
     programs = ", ".join(map(str, finding.programs))
-    if finding.program_count > len(finding.programs):
+    if programs and finding.program_count > len(finding.programs):
         programs = words("finding_more", shown=programs, count=count_text(finding.program_count))
     first, last = finding.lanes
     lanes = count_text(finding.lane_count)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from tilesight.capture.launches import EngineSession
@@ -12,12 +11,12 @@ from tilesight.capture.numerics import flatten
 from tilesight.checks.coverage import Output, find_never_written
 from tilesight.checks.finding import Finding
 from tilesight.checks.place import line_of, name_of
-from tilesight.checks.sanitize import Sanitizer
 from tilesight.engine import Execution
 from tilesight.engine.launch import Launch
 from tilesight.engine.listener import Access, AccessKind, Listener
 from tilesight.ir.module import Operation
-from tilesight.roads.unlaunchable import find_unlaunchable, finding_of_compile_error
+from tilesight.roads.checked_launch import CheckedLaunch
+from tilesight.roads.unlaunchable import finding_of_compile_error
 from tilesight.targets import Target
 
 
@@ -77,22 +76,19 @@ class CheckObserver:
     launches: list[WatchedLaunch] = field(default_factory=list[WatchedLaunch])
     findings: list[Finding] = field(default_factory=list[Finding])
     outputs: list[Output] = field(default_factory=list[Output])
-    _running: dict[int, tuple[Sanitizer, _SiteListener]] = field(
-        default_factory=dict[int, tuple[Sanitizer, _SiteListener]]
+    _running: dict[int, tuple[CheckedLaunch, _SiteListener]] = field(
+        default_factory=dict[int, tuple[CheckedLaunch, _SiteListener]]
     )
 
     def launch_begins(self, launch: Launch) -> Sequence[Listener]:
-        self.findings += find_unlaunchable(launch, *self.session.compiled_from(launch), self.target)
-        variants = partial(self.session.variants, launch)
-        sanitizer = Sanitizer(self.session.module(launch.ttir), launch, self.session.options, variants)
-        sites = _SiteListener()
-        self._running[id(launch)] = sanitizer, sites
-        return (*sanitizer.listeners, sites)
+        checked, sites = CheckedLaunch(self.session, launch, self.target), _SiteListener()
+        self._running[id(launch)] = checked, sites
+        return (*checked.listeners, sites)
 
     def launch_ends(self, launch: Launch, execution: Execution, listeners: Sequence[Listener]) -> None:
-        sanitizer, sites = self._running.pop(id(launch))
-        self.findings += sanitizer.findings()
-        self.outputs += sanitizer.outputs
+        checked, sites = self._running.pop(id(launch))
+        self.findings += checked.findings()
+        self.outputs += checked.outputs
         self.launches.append(WatchedLaunch(launch.kernel, launch.grid, launch.constexprs, sites.sites(launch)))
 
     def note_failure(self, error: BaseException) -> None:

@@ -18,7 +18,7 @@ from tilesight.capture.subject import parse_spec
 from tilesight.errors import TilesightError
 from tilesight.roads.describe import describe_graph
 from tilesight.roads.model import ScriptRun
-from tilesight.roads.traces import TraceObserver
+from tilesight.roads.traces import CheckedTraceObserver, TraceObserver
 from tilesight.targets import target as find_target
 
 
@@ -35,7 +35,7 @@ def run_script(script: str, args: Sequence[str], *, target: str, check: bool) ->
     chosen = find_target(target)
     lent = lend_missing_gpu(chosen)
     session = EngineSession(int(chosen.arch), is_pinned=True, lent=lent)
-    observer = TraceObserver(session if check else None)
+    observer = CheckedTraceObserver(session, chosen) if check else TraceObserver()
     session.observers.append(observer)
     watched = Provenance() if check else contextlib.nullcontext()
     with session, compiled_on_engine(chosen) as compiled, lent or contextlib.nullcontext(), watched:

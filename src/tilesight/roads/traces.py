@@ -11,52 +11,73 @@ from tilesight.capture.parts import find_parts
 from tilesight.checks.bounds import BoundsCheck
 from tilesight.checks.coverage import Output, find_never_written
 from tilesight.checks.finding import Finding
-from tilesight.checks.sanitize import Sanitizer
 from tilesight.engine import Execution
 from tilesight.engine.launch import Launch, Memory
 from tilesight.engine.listener import Listener
 from tilesight.ledger.tiles import TileListener
 from tilesight.ledger.traffic import TrafficListener
+from tilesight.roads.checked_launch import CheckedLaunch
 from tilesight.roads.model import Trace, TracedTensor
+from tilesight.targets import Target
 from tilesight.targets import target as find_target
 
 
 class TraceObserver:
-    """Turns every launch of a session into a Trace.
+    """Turns every launch of a session into a Trace; of faults it looks for out-of-bounds alone."""
 
-    Args:
-        checked: the session whose launches are put under the sanitizer; None to look for out-of-bounds alone
-    """
-
-    def __init__(self, checked: EngineSession | None = None) -> None:
+    def __init__(self) -> None:
         self.traces: list[Trace] = []
         self.launches: list[Launch] = []
-        self._checked = checked
-        self._sanitizer: Sanitizer | None = None
-        self._outputs: dict[tuple[int, int], tuple[int, Output]] = {}
 
     def launch_begins(self, launch: Launch) -> Sequence[Listener]:
-        if self._checked is None:
-            return (TrafficListener(), TileListener(), BoundsCheck())
-        self._sanitizer = Sanitizer(self._checked.module(launch.ttir), launch, self._checked.options)
-        return (TrafficListener(), TileListener(), *self._sanitizer.listeners)
+        return (TrafficListener(), TileListener(), *self.checks_of(launch))
 
     def launch_ends(self, launch: Launch, execution: Execution, listeners: Sequence[Listener]) -> None:
         traffic, tiles, *checks = listeners
         assert isinstance(traffic, TrafficListener) and isinstance(tiles, TileListener)
-        self.traces.append(build_trace(launch, traffic, tiles, self._findings(checks)))
+        self.traces.append(build_trace(launch, traffic, tiles, self.findings_of(checks)))
         self.launches.append(launch)
 
-    def _findings(self, checks: Sequence[Listener]) -> Sequence[Finding]:
-        if self._sanitizer is not None:
-            found = self._sanitizer.findings()
-            for output in self._sanitizer.outputs:
-                self._outputs[output.memory.address, len(output.memory.data)] = len(self.traces), output
-            return found
+    def checks_of(self, launch: Launch) -> Sequence[Listener]:
+        """What listens for faults while the launch runs."""
+        return (BoundsCheck(),)
+
+    def findings_of(self, checks: Sequence[Listener]) -> Sequence[Finding]:
+        """The faults of the launch that has just ended."""
         return [finding for check in checks if isinstance(check, BoundsCheck) for finding in check.findings()]
 
     def finish(self) -> None:
-        """All launches are over: add what none of them has written to the trace of the last one that should have."""
+        """All launches are over."""
+
+
+class CheckedTraceObserver(TraceObserver):
+    """Turns every launch of a session into a Trace with every kind of fault.
+
+    Args:
+        session: the one that runs the launches
+        target: the GPU that is asked whether it takes them
+    """
+
+    def __init__(self, session: EngineSession, target: Target) -> None:
+        super().__init__()
+        self._session = session
+        self._target = target
+        self._checked: CheckedLaunch | None = None
+        self._outputs: dict[tuple[int, int], tuple[int, Output]] = {}
+
+    def checks_of(self, launch: Launch) -> Sequence[Listener]:
+        self._checked = CheckedLaunch(self._session, launch, self._target)
+        return self._checked.listeners
+
+    def findings_of(self, checks: Sequence[Listener]) -> Sequence[Finding]:
+        assert self._checked is not None
+        found = self._checked.findings()
+        for output in self._checked.outputs:
+            self._outputs[output.memory.address, len(output.memory.data)] = len(self.traces), output
+        return found
+
+    def finish(self) -> None:
+        """Add what no launch has written to the Trace of the last one that should have."""
         for number, output in self._outputs.values():
             trace = self.traces[number]
             self.traces[number] = replace(trace, findings=(*trace.findings, *find_never_written([output])))

@@ -1,0 +1,46 @@
+"""One launch under the sanitizer, on a GPU that need not be here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tilesight.capture.launches import EngineSession
+from tilesight.checks.coverage import Output
+from tilesight.checks.finding import Finding
+from tilesight.checks.sanitize import Sanitizer
+from tilesight.engine.launch import Launch
+from tilesight.engine.listener import Listener
+from tilesight.roads.unlaunchable import find_unlaunchable
+from tilesight.targets import Target
+
+
+class CheckedLaunch:
+    """What is wrong with a launch: what a GPU would refuse of it, and what the sanitizer sees while it runs.
+
+    Make it before the launch runs, hand its `listeners` to the engine, ask for `findings` right afterwards and
+    only then for `outputs`.
+
+    Args:
+        session: the one that runs the launch
+        target: the GPU that is asked whether it takes it
+    """
+
+    def __init__(self, session: EngineSession, launch: Launch, target: Target) -> None:
+        self._refused = find_unlaunchable(launch, *session.compiled_from(launch), target)
+        variants = partial(session.variants, launch)
+        self._sanitizer = Sanitizer(session.module(launch.ttir), launch, session.options, variants)
+
+    @property
+    def listeners(self) -> Sequence[Listener]:
+        """What listens while the launch runs."""
+        return self._sanitizer.listeners
+
+    @property
+    def outputs(self) -> Sequence[Output]:
+        """What the launch should have written, for `coverage.find_never_written` when everything is over."""
+        return self._sanitizer.outputs
+
+    def findings(self) -> list[Finding]:
+        """What was found; call it once, when the launch is over."""
+        return self._refused + self._sanitizer.findings()
