@@ -105,7 +105,7 @@ def matmul_kernel(
 ):
     """c[m, n] = sum_k a[m, k] * b[k, n]
 
-    Tensors   a [M, K], b [K, N], c [M, N] f16, contiguous
+    Tensors   a [M, K], b [K, N], c [M, N] f16 or f32, contiguous
     Tile      BLOCK_M x BLOCK_N a program, BLOCK_K at a time
     Mask      m < M, n < N, k < K
     """
@@ -122,7 +122,7 @@ def matmul_kernel(
         a_ptrs += BLOCK_K
         b_ptrs += BLOCK_K * N
     c_mask = (rows[:, None] < M) & (columns[None, :] < N)
-    tl.store(c_ptr + rows[:, None] * N + columns[None, :], total.to(tl.float16), mask=c_mask)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], total.to(c_ptr.dtype.element_ty), mask=c_mask)
 
 
 @triton.jit

@@ -49,8 +49,8 @@ def run_case(case: OperatorCase, dtype: torch.dtype, counter: LaunchCounter, lim
             raise NotRunError(case.not_run[name])
         torch.manual_seed(SEED)
         arguments = case.inputs(dtype)
-        mine, my_leaves = _leaves(arguments, case.constants, None)
-        wide, wide_leaves = _leaves(arguments, case.constants, torch.float64)
+        mine, my_leaves = copy_leaves(arguments, case.constants, None)
+        wide, wide_leaves = copy_leaves(arguments, case.constants, torch.float64)
         # The library may write over its inputs: the reference comes first.
         expected = flatten(case.reference(*wide))
         outputs = flatten(case.run(*mine))
@@ -64,8 +64,8 @@ def run_case(case: OperatorCase, dtype: torch.dtype, counter: LaunchCounter, lim
         kept_pairs = [pair for pair in zip(outputs, expected, strict=True) if pair[0].requires_grad]
         seeds = [torch.randn(each.shape).to(each.dtype) for each, _ in kept_pairs]
         # The library may write over the incoming gradient: the reference comes first.
-        reference = _gradients([each for _, each in kept_pairs], wide_leaves, [seed.double() for seed in seeds])
-        mine = _gradients([each for each, _ in kept_pairs], leaves, seeds)
+        reference = gradients([each for _, each in kept_pairs], wide_leaves, [seed.double() for seed in seeds])
+        mine = gradients([each for each, _ in kept_pairs], leaves, seeds)
         return _judge(case, name, mine, reference)
 
     yield attempt(case.name, "forward", name, forward, counter, limit_s)
@@ -73,7 +73,7 @@ def run_case(case: OperatorCase, dtype: torch.dtype, counter: LaunchCounter, lim
         yield attempt(case.name, "backward", name, backward, counter, limit_s, before)
 
 
-def _leaves(
+def copy_leaves(
     arguments: tuple[Any, ...], constants: tuple[int, ...], dtype: torch.dtype | None
 ) -> tuple[list[Any], list[torch.Tensor]]:
     """Copies of the arguments, floating-point ones in `dtype`; and those that get a gradient."""
@@ -90,9 +90,7 @@ def _leaves(
     return copies, leaves
 
 
-def _gradients(
-    outputs: list[torch.Tensor], leaves: list[torch.Tensor], seeds: list[torch.Tensor]
-) -> list[torch.Tensor]:
+def gradients(outputs: list[torch.Tensor], leaves: list[torch.Tensor], seeds: list[torch.Tensor]) -> list[torch.Tensor]:
     found = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True, materialize_grads=True)
     return [each.detach() for each in found]
 

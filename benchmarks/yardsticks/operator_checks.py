@@ -77,7 +77,7 @@ class OperatorCheck:
 
 
 @dataclass
-class _Results:
+class Results:
     """The outputs of one call and the gradients of its inputs, real numbers only."""
 
     outputs: list[torch.Tensor]
@@ -127,8 +127,8 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _check_sample(check: OperatorCheck, function: Callable[..., Any], sample: Any, counter: LaunchCounter) -> None:
-    eager = _run(function, sample)
-    again = _run(function, sample, seed=1)
+    eager = run_sample(function, sample)
+    again = run_sample(function, sample, seed=1)
     is_random = _differ(eager.outputs, again.outputs)
     reference = _reference(function, sample, eager)
     compiled = CompiledOnEngine(function, target("h200"), mode=None, dynamic=False)
@@ -141,13 +141,13 @@ def _check_sample(check: OperatorCheck, function: Callable[..., Any], sample: An
         forward.extend(outputs)
 
     try:
-        results = _run(compiled, sample, after_forward=note_forward)
+        results = run_sample(compiled, sample, after_forward=note_forward)
     except Exception as error:
         failed = check.backward if marks else check.forward
         failed.fail(*_explain(error, function, sample))
         if not marks:
             return
-        results = _Results(forward, [])
+        results = Results(forward, [])
     finally:
         _count(check, compiled, counter, before, marks)
     undefined = check.name in UNDEFINED_VALUES
@@ -165,7 +165,7 @@ def _explain(error: Exception, function: Callable[..., Any], sample: Any) -> tup
         return "wrong", describe_failure(error)
     torch._dynamo.reset()
     try:
-        _run(torch_compile(function, backend="aot_eager", dynamic=False), sample)
+        run_sample(torch_compile(function, backend="aot_eager", dynamic=False), sample)
     except Exception as own:
         return "refused", f"torch.compile with aot_eager too: {describe_failure(own)}"
     return "not run", describe_failure(error)
@@ -189,24 +189,24 @@ def _count(
         check.notes.append(f"generated, not launched: {', '.join(sorted(missing))}")
 
 
-def _reference(function: Callable[..., Any], sample: Any, eager: _Results) -> _Results:
+def _reference(function: Callable[..., Any], sample: Any, eager: Results) -> Results:
     """Eager in float64; what eager itself gives where it has no float64 or another shape there."""
     try:
-        wide = _run(function, sample, widen=True)
+        wide = run_sample(function, sample, widen=True)
     except Exception:  # such as a dtype argument that float64 inputs contradict
         return eager
     same = [t.shape for t in wide.outputs] == [t.shape for t in eager.outputs]
     return wide if same and len(wide.gradients) == len(eager.gradients) else eager
 
 
-def _run(
+def run_sample(
     function: Callable[..., Any],
     sample: Any,
     *,
     widen: bool = False,
     seed: int = 0,
     after_forward: Callable[[list[torch.Tensor]], None] = lambda outputs: None,
-) -> _Results:
+) -> Results:
     """One call on copies of the sample's tensors, and the gradients for a fixed random cotangent."""
     value, args, kwargs = tree_map(lambda each: _copied(each, widen=widen), (sample.input, sample.args, sample.kwargs))
     torch.manual_seed(seed)
@@ -223,7 +223,7 @@ def _run(
         found = torch.autograd.grad(roots, leaves, cotangents, allow_unused=True)
         pairs: Any = zip(leaves, found, strict=True)  # allow_unused: a gradient may be None
         gradients = [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in pairs]
-    return _Results(outputs, [_real(each) for each in gradients])
+    return Results(outputs, [_real(each) for each in gradients])
 
 
 def _copied(value: Any, *, widen: bool) -> Any:

@@ -119,10 +119,13 @@ def describe_failure(error: BaseException) -> str:
     """`KeyError: 'x'`, on one line, cut, without paths; of a chain of errors the first one."""
     while error.__cause__ is not None:
         error = error.__cause__
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    text = re.sub(r"(?<![\w.])(?:/[\w.+-]+)+/([\w.+-]+)", r"\1", text)
-    text = re.sub(r"0x[0-9a-f]{6,}", "0x…", text)
-    return text[:LONGEST_REASON]
+    return on_one_line(f"{type(error).__name__}: {error}")
+
+
+def on_one_line(text: str) -> str:
+    """The text cut to what a table takes, without the folders and addresses of one machine."""
+    text = re.sub(r"(?<![\w.])(?:/[\w.+-]+)+/([\w.+-]+)", r"\1", " ".join(text.split()))
+    return re.sub(r"0x[0-9a-f]{6,}", "0x…", text)[:LONGEST_REASON]
 
 
 def attempt_with_zeros(session: EngineSession, attempts: Callable[[], Sequence[Outcome]]) -> Sequence[Outcome]:

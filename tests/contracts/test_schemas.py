@@ -66,9 +66,10 @@ CONTRACT = {
     "trace": """kernel grid programs loads[].line loads[].tensor loads[].lanes loads[].masked_lanes loads[].bytes
         stores[].line stores[].tensor stores[].lanes stores[].masked_lanes stores[].bytes bytes.requested bytes.touched
         bytes.dram findings[].kind findings[].file findings[].line findings[].programs findings[].tensor
-        findings[].message findings[].hint findings[].level""",
+        findings[].message findings[].hint findings[].level findings[].page""",
     "check": """cases[].shape cases[].dtype cases[].strides cases[].ok cases[].error cases[].tolerance
-        findings[].kind findings[].file findings[].line findings[].message findings[].hint findings[].level""",
+        findings[].kind findings[].file findings[].line findings[].message findings[].hint findings[].level
+        findings[].page""",
     "run": """launches[].kernel launches[].findings regions[].kernels exit""",
     "compare": """providers.eager.ok providers.compiled.max_error providers.hand.bytes providers.hand.round_trips
         providers.hand.predicted_us providers.hand.measured_us providers.hand.roofline_share ideal_bytes""",

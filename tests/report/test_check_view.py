@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from tilesight.report.html import page
 from tilesight.report.terminal import report_text
 from tilesight.report.texts import short_paths
 from tilesight.report.view_check import check_view
+from tilesight.roads.model import Check
 
 
 def test_shapes_stand_against_dtypes() -> None:
@@ -38,6 +40,36 @@ def test_a_finding_has_its_line_its_case_and_its_level() -> None:
     assert (first.source, first.level) == ("x = tl.load(x_ptr + offsets)", "error")
     assert first.case == "smallest case f32[1]; seen in 4 of 6 cases"
     assert (second.level, second.lanes) == ("warning", "")
+
+
+def repeated() -> Check:
+    """Two findings of one kind, with one of another in between."""
+    outside, loose = samples.check().findings
+    return replace(samples.check(), findings=(outside, loose, replace(outside, line=20)))
+
+
+def test_the_first_finding_of_each_kind_names_its_page() -> None:
+    shown = check_view(Catalogue("en"), repeated()).findings
+    assert [each.more for each in shown] == [
+        "tilesight check --explain out-of-bounds",
+        "tilesight check --explain precision",
+        "",
+    ]
+    for text in (report_text(repeated()), page(repeated())):
+        assert [text.count(f"tilesight check --explain {kind}") for kind in ("out-of-bounds", "precision")] == [1, 1]
+    assert "\n    more: tilesight check --explain precision\n" in report_text(repeated())
+
+
+def test_a_finding_without_lanes_tells_its_programs() -> None:
+    slow = replace(samples.check().findings[1], programs=(0, 3), program_count=2)
+    (shown,) = check_view(Catalogue("en"), replace(samples.check(), findings=(slow,))).findings
+    assert shown.lanes == "programs 0, 3"
+
+
+def test_a_note_without_a_repair_has_no_line_for_it() -> None:
+    note = replace(samples.check().findings[1], hint="", level="note")
+    check = replace(samples.check(), findings=(note,))
+    assert "Repair" not in report_text(check) and 'class="ts-hint"' not in page(check)
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

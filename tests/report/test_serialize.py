@@ -69,7 +69,9 @@ def test_all_launches_of_a_trace_and_all_their_findings() -> None:
     data: Any = traces_to_dict([samples.trace(), samples.broken_trace()])
     assert data["kernel"] == "fused_add_relu"
     assert [len(launch["findings"]) for launch in data["launches"]] == [0, 1]
-    assert [each["kind"] for each in data["findings"]] == ["out-of-bounds"]
+    assert [(each["kind"], each["page"]) for each in data["findings"]] == [
+        ("out-of-bounds", "checks/pages/out-of-bounds.md")
+    ]
 
 
 def test_what_json_has_no_type_for_becomes_its_text() -> None:

@@ -11,6 +11,11 @@ SHOWN_PROGRAMS = 8
 """How many of the programs that show a fault a finding names."""
 
 
+def page_of(kind: str) -> str:
+    """The page about a kind of finding, relative to the package: `checks/pages/race.md`."""
+    return f"checks/pages/{kind}.md"
+
+
 @dataclass(frozen=True)
 class Finding:
     """What is wrong, where, and how to repair it.

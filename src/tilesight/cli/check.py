@@ -6,6 +6,7 @@ import click
 
 from tilesight.cli.deliver import deliver, stdout_kept_for_json
 from tilesight.cli.edge import EXIT_FINDINGS, failures_in_one_line
+from tilesight.cli.explain import explain_option
 from tilesight.cli.options import Outputs, output_options, target_option
 from tilesight.cli.progress import working
 from tilesight.errors import InputError
@@ -23,6 +24,7 @@ SHAPES_HELP = (
 @click.option("--scale-to", metavar="N", help="Check address arithmetic at N elements too, such as 2**33.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
 @click.option("--loop-limit", type=click.IntRange(min=1), help="Rounds after which a loop counts as endless.")
+@explain_option
 @target_option
 @output_options
 def command(

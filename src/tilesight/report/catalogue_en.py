@@ -175,6 +175,7 @@ ENGLISH: dict[str, str] = {
     "warm": "second compilation",
     "cache": "cache",
     # findings
+    "finding_programs": "programs {programs}",
     "finding_where": "programs {programs}; lanes {first} to {last}; {lanes} lanes in all",
     "finding_more": "{shown}, … ({count} in all)",
     "finding_case": "smallest case {case}; seen in {count} of {total} cases",
@@ -182,6 +183,7 @@ ENGLISH: dict[str, str] = {
     "level_warning": "warning",
     "level_note": "note",
     "hint": "Repair",
+    "page": "more",
     # pictures
     "graph_lines": "your code (FX)",
     "graph_aten": "ATen",

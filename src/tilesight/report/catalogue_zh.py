@@ -174,6 +174,7 @@ CHINESE: dict[str, str] = {
     "warm": "第二次编译",
     "cache": "缓存",
     # findings
+    "finding_programs": "程序 {programs}",
     "finding_where": "程序 {programs}；lane {first} 到 {last}；共 {lanes} 条 lane",
     "finding_more": "{shown}……（共 {count} 个）",
     "finding_case": "最小用例 {case}；{total} 个用例中有 {count} 个出现",
@@ -181,6 +182,7 @@ CHINESE: dict[str, str] = {
     "level_warning": "警告",
     "level_note": "提示",
     "hint": "修法",
+    "page": "详情",
     # pictures
     "graph_lines": "你的代码（FX）",
     "graph_aten": "ATen",

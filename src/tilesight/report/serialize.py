@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import cast
 
-from tilesight.checks.finding import Finding
+from tilesight.checks.finding import Finding, page_of
 from tilesight.ledger.model import AccessRow
 from tilesight.roads.model import Check, Comparison, Graph, Kernel, Observation, Provider, ScriptRun, Trace
 
@@ -123,7 +123,8 @@ def _access(row: AccessRow) -> Json:
 
 
 def _finding(finding: Finding) -> Json:
-    return {field.name: plain(getattr(finding, field.name)) for field in fields(finding)}
+    entries = {field.name: plain(getattr(finding, field.name)) for field in fields(finding)}
+    return {**entries, "page": page_of(finding.kind)}
 
 
 def _comparison(comparison: Comparison) -> Json:

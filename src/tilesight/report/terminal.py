@@ -111,14 +111,17 @@ def _finding(words: Catalogue, finding: FindingView) -> Text:
     level = "" if finding.level == "error" else f"{words(f'level_{finding.level}')}  "
     source = f"  {finding.source}\n" if finding.source else ""
     details = "".join(f"  {line}\n" for line in (finding.lanes, finding.case) if line)
-    return Text.assemble(
+    text = Text.assemble(
         (finding.kind, LEVELS[finding.level]),
         f"  {level}{finding.short_place}  {finding.message}\n",
         (source, "cyan"),
         (details, "dim"),
-        (f"  {words('hint')}  ", "bold"),
-        finding.hint,
+        (f"  {words('hint')}  " if finding.hint else "", "bold"),
+        f"{finding.hint}\n" if finding.hint else "",
+        (f"  {words('page')}: {finding.more}" if finding.more else "", "dim"),
     )
+    text.rstrip()
+    return text
 
 
 def _tables(words: Catalogue, *named: tuple[str, Table | None]) -> list[RenderableType]:

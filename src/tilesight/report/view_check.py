@@ -24,7 +24,7 @@ def check_view(words: Catalogue, check: Check) -> ReportView:
         subtitle=words("check"),
         facts=_facts(words, check),
         cards=_cards(words, check),
-        findings=tuple(_finding(words, check, finding) for finding in check.findings),
+        findings=_findings(words, check),
         is_checked=True,
         matrix=_matrix(words, check.cases),
         notes=check.notes,
@@ -67,11 +67,16 @@ def _launches_card(words: Catalogue, check: Check) -> Card:
     return Card("card_launches", words("card_launches"), count_text(check.launches))
 
 
-def _finding(words: Catalogue, check: Check, finding: CheckedFinding) -> FindingView:
-    (shown,) = findings_view(words, (finding,))
-    total = len(check.cases)
-    case = words("finding_case", case=finding.case, count=finding.case_count, total=total) if finding.case else ""
-    return replace(shown, source=finding.source, case=case)
+def _findings(words: Catalogue, check: Check) -> tuple[FindingView, ...]:
+    shown = findings_view(words, check.findings)
+    return tuple(
+        replace(view, source=finding.source, case=_case(words, finding, len(check.cases)))
+        for view, finding in zip(shown, check.findings, strict=True)
+    )
+
+
+def _case(words: Catalogue, finding: CheckedFinding, total: int) -> str:
+    return words("finding_case", case=finding.case, count=finding.case_count, total=total) if finding.case else ""
 
 
 def _matrix(words: Catalogue, cases: Sequence[CheckedCase]) -> tuple[Table, ...]:

@@ -75,6 +75,7 @@ class FindingView:
         level: `error`, `warning` or `note`
         source: the text of its line; may be empty
         case: the smallest case that shows it, and how many do; empty for a launch
+        more: the command that prints the page about its kind; of the first finding of each kind only
     """
 
     kind: str
@@ -87,6 +88,7 @@ class FindingView:
     level: str = "error"
     source: str = ""
     case: str = ""
+    more: str = ""
 
 
 @dataclass(frozen=True)

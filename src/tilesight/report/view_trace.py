@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tilesight.checks.finding import Finding
 from tilesight.ledger.model import AccessRow, Bytes
@@ -98,8 +99,13 @@ def findings_card(words: Catalogue, findings: Sequence[Finding]) -> Card:
 
 
 def findings_view(words: Catalogue, findings: Sequence[Finding]) -> tuple[FindingView, ...]:
-    """Each finding in words, with the programs and lanes that show it."""
-    return tuple(_finding(words, finding) for finding in findings)
+    """Each finding in words, with the programs and lanes that show it; the first of each kind names its page."""
+    first = {finding.kind: index for index, finding in reversed(list(enumerate(findings)))}
+    shown = [_finding(words, finding) for finding in findings]
+    return tuple(
+        replace(view, more=f"tilesight check --explain {view.kind}") if first[view.kind] == index else view
+        for index, view in enumerate(shown)
+    )
 
 
 def _finding(words: Catalogue, finding: Finding) -> FindingView:
@@ -107,18 +113,24 @@ def _finding(words: Catalogue, finding: Finding) -> FindingView:
     programs = ", ".join(map(str, finding.programs))
     if programs and finding.program_count > len(finding.programs):
         programs = words("finding_more", shown=programs, count=count_text(finding.program_count))
-    first, last = finding.lanes
-    lanes = count_text(finding.lane_count)
     return FindingView(
         kind=finding.kind,
         place=place,
         short_place=short_source(place),
-        lanes=words("finding_where", programs=programs, first=first, last=last, lanes=lanes) if programs else "",
+        lanes=_lanes(words, finding, programs) if programs else "",
         tensor=finding.tensor,
         message=finding.message,
         hint=finding.hint,
         level=finding.level,
     )
+
+
+def _lanes(words: Catalogue, finding: Finding, programs: str) -> str:
+    if not finding.lane_count:
+        return words("finding_programs", programs=programs)
+    first, last = finding.lanes
+    lanes = count_text(finding.lane_count)
+    return words("finding_where", programs=programs, first=first, last=last, lanes=lanes)
 
 
 def access_table(words: Catalogue, trace: Trace) -> Table:

@@ -1,8 +1,8 @@
-"""Write docs/engine.md from docs/engine.md.in and the figures in benchmarks/results.
+"""Write docs/engine.md and docs/sanitizer.md from their templates (*.md.in) and the figures in benchmarks/results.
 
-    python docs/make_engine_page.py
+    python docs/make_figure_pages.py
 
-The template's lines `{{ name }}` are replaced by the tables made here.
+The templates' lines `{{ name }}` are replaced by the tables made here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-TEMPLATE = ROOT / "docs" / "engine.md.in"
-PAGE = ROOT / "docs" / "engine.md"
+DOCS = ROOT / "docs"
 
 GROUPS = {
     "elementwise": "elementwise operations, casts and libdevice",
@@ -25,6 +24,13 @@ GROUPS = {
     "generated": "kernels that Inductor generates",
 }
 SHOWN_WORST = 8
+TOOLS = {"tilesight": "Tilesight", "tilelens": "TileLens' sanitizer", "interpreter": "`TRITON_INTERPRET=1`"}
+FOUND = {
+    "tilesight": ("kind", "kind_and_line"),
+    "tilelens": ("reported", "on_line"),
+    "interpreter": ("raised", ""),
+}
+"""Tool → its counts of faults found, and of those found on a marked line."""
 
 
 def result(name: str) -> dict[str, Any]:
@@ -149,26 +155,132 @@ def generated() -> str:
     return f"{totals}\n\n{table(head, rows)}\n\n{made_with(record)}; `{record['command']}`"
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "speed": speed,
-    "numbers": numbers,
-    "largest differences": largest_differences,
-    "language tests": language_tests,
-    "language reasons": language_reasons,
-    "libraries": libraries,
-    "library reasons": library_reasons,
-    "generated": generated,
+def found_by_tool() -> str:
+    record = result("sanitizer_corpus")
+    rows = [
+        (TOOLS[tool], counts[found], counts.get(line, "tells no line"), counts["twin_quiet"], counts.get("not_run", 0))
+        for tool, (found, line) in FOUND.items()
+        for counts in [record["totals"][tool]]
+    ]
+    head = ["tool", "faults found", "on a marked line", "twins quiet", "twins it cannot run"]
+    tilesight, tilelens, interpreter = (record["totals"][tool] for tool in TOOLS)
+    return (
+        f"{tilesight['pairs']} pairs.\n\n{table(head, rows)}\n\n{made_with(record)}, "
+        f"TileLens {record['versions']['tilelens']}; `{record['command']}`\n\n"
+        f"Beside these: Tilesight says something, under whatever kind, of {tilesight['anything']} of the faulty "
+        f"kernels. TileLens stops with an exception on {tilelens['raised']} faulty kernels whose twins it runs. With the "
+        f"interpreter the numbers of {interpreter['numbers_wrong']} faulty kernels differ from the reference that the "
+        "pair carries."
+    )
+
+
+def found_by_kind() -> str:
+    record = result("sanitizer_corpus")
+    rows = [
+        (
+            kind,
+            tools["tilesight"]["pairs"],
+            *(tools["tilesight"][name] for name in ("kind_and_line", "kind", "anything", "twin_quiet")),
+            *(tools["tilelens"][name] for name in ("reported", "on_line", "twin_quiet")),
+            *(tools["interpreter"][name] for name in ("raised", "numbers_wrong", "twin_quiet")),
+        )
+        for kind, tools in record["by_kind"].items()
+    ]
+    head = [
+        "kind",
+        "pairs",
+        "Tilesight: kind and line",
+        "kind",
+        "anything",
+        "twins quiet",
+        "TileLens: reported",
+        "on a marked line",
+        "twins quiet",
+        "interpreter: raised",
+        "numbers wrong",
+        "twins quiet",
+    ]
+    return table(head, rows)
+
+
+def missed() -> str:
+    """Which pairs Tilesight has wrong, by name."""
+    record = result("sanitizer_corpus")
+    rows = [(name, "not found under its kind and line") for name in record["missed"]]
+    rows += [(name, "its repaired twin is blamed") for name in record["blamed"]]
+    return table(["pair", "what is wrong"], rows) if rows else "None."
+
+
+def not_run() -> str:
+    failures = result("sanitizer_corpus")["failures"]
+    rows = [(TOOLS[tool], reason, count) for tool in TOOLS for reason, count in failures[tool].items()]
+    return table(["tool", "reason", "twins"], rows) if rows else "None."
+
+
+def checking_speed() -> str:
+    record = result("checking_speed")
+    rows = [
+        (
+            case["title"],
+            f"{case['untraced_s']['min']:.4f}",
+            f"{case['untraced_s']['median']:.4f}",
+            f"{case['checked_s']['min']:.4f}",
+            f"{case['checked_s']['median']:.4f}",
+            f"{case['ratio']:.1f}x",
+            f"≤ {case['most_ratio']:g}x" if case["most_ratio"] else f"< {case['most_s']:g} s",
+            f"{case['first_check_s']:.1f}",
+            f"{case['command_s']:.1f}",
+        )
+        for case in record["cases"].values()
+    ]
+    head = [
+        "launch",
+        "untraced, least, s",
+        "median, s",
+        "checked, least, s",
+        "median, s",
+        "ratio of medians",
+        "goal",
+        "first check, s",
+        "whole command, s",
+    ]
+    loads = [case["load_average"] for case in record["cases"].values()]
+    return (
+        f"{table(head, rows)}\n\n{made_with(record)}, load average {min(loads):.1f} to {max(loads):.1f}; "
+        f"{record['runs']} of each; `{record['command']}`"
+    )
+
+
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "engine": {
+        "speed": speed,
+        "numbers": numbers,
+        "largest differences": largest_differences,
+        "language tests": language_tests,
+        "language reasons": language_reasons,
+        "libraries": libraries,
+        "library reasons": library_reasons,
+        "generated": generated,
+    },
+    "sanitizer": {
+        "found by tool": found_by_tool,
+        "found by kind": found_by_kind,
+        "missed": missed,
+        "not run": not_run,
+        "speed": checking_speed,
+    },
 }
 
 
-def page() -> str:
-    """The page's text."""
-    text = TEMPLATE.read_text()
-    for name, make in TABLES.items():
-        text = text.replace(f"{{{{ {name} }}}}", make())
+def page(name: str) -> str:
+    """A page's text."""
+    text = (DOCS / f"{name}.md.in").read_text()
+    for table_name, make in PAGES[name].items():
+        text = text.replace(f"{{{{ {table_name} }}}}", make())
     return text
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
-    print(f"written to {PAGE.relative_to(ROOT)}")
+    for name in PAGES:
+        (DOCS / f"{name}.md").write_text(page(name))
+        print(f"written to docs/{name}.md")

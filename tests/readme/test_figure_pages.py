@@ -1,4 +1,4 @@
-"""docs/engine.md is what its template and the recorded figures give, and its Python runs."""
+"""The pages of figures are what their templates and the recorded figures give, and their Python runs."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import pytest
 
 from tests.contracts.sources import ROOT
 
-MAKER = ROOT / "docs" / "make_engine_page.py"
+MAKER = ROOT / "docs" / "make_figure_pages.py"
 
 
 def load_maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_engine_page", MAKER)
+    spec = importlib.util.spec_from_file_location("make_figure_pages", MAKER)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_the_page_is_up_to_date() -> None:
+@pytest.mark.parametrize("name", load_maker().PAGES)
+def test_the_page_is_up_to_date(name: str) -> None:
     maker = load_maker()
-    assert maker.PAGE.read_text() == maker.page(), "run python docs/make_engine_page.py"
-    assert "{{" not in maker.page()
+    assert (ROOT / "docs" / f"{name}.md").read_text() == maker.page(name), "run python docs/make_figure_pages.py"
+    assert "{{" not in maker.page(name)
 
 
 def python_blocks() -> list[str]:
