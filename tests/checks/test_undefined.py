@@ -21,6 +21,13 @@ def sum_row(x, out, cols, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def largest_size(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols)
+    tl.store(out + tl.program_id(0), tl.max(tl.abs(values), axis=0))
+
+
+@triton.jit
 def sum_selected(x, out, cols, BLOCK: tl.constexpr):
     c = tl.arange(0, BLOCK)
     values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols)
@@ -91,6 +98,12 @@ def test_reduction_mixes_undefined_lanes() -> None:
         f"they reach a store in line {end} through a maximum in line {end}"
     )
     assert found.hint.startswith('give the load other=float("-inf")')
+
+
+def test_the_hint_keeps_the_result_where_something_lies_between() -> None:
+    """other=-inf would make the largest absolute value infinite."""
+    (found,) = trace(find_undefined, largest_size, (3,), x=torch.randn(3, 20), out=torch.zeros(3), cols=20, BLOCK=32)
+    assert found.hint == 'replace the lanes with tl.where(mask, ..., float("-inf")) before the maximum'
 
 
 def test_line_is_the_helper_s_and_the_mask_is_undefined() -> None:

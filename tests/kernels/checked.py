@@ -43,6 +43,14 @@ def endless_kernel(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + offsets, total * 2 + left, mask=offsets < n)
 
 
+@triton.jit
+def count_kernel(counts, out):
+    total = 0
+    for _ in range(tl.load(counts + 1)):  # a tensor of one element
+        total += 1
+    tl.store(out, total)
+
+
 def doubled(x):
     return x * 2
 
@@ -147,3 +155,9 @@ def launch_nothing():
 def launch_and_raise():
     double_unmasked(torch.ones(100))
     raise RuntimeError("told you")
+
+
+def launch_count_from_outside():
+    out = torch.zeros(1, dtype=torch.int32)
+    count_kernel[(1,)](torch.ones(1, dtype=torch.int32), out)
+    return out

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.kernels import checked
+from tests.kernels import checked, refused
 from tilesight import Case, check
 from tilesight.capture.numerics import tolerance_of
 from tilesight.engine import ExecutionOptions
@@ -108,6 +108,21 @@ def test_a_layout_that_is_taken_for_contiguous() -> None:
     assert [each.kind for each in found.findings if each.kind == "out-of-bounds"] == []
     assert all(case.ok for case in found.cases if case.strides == "contiguous")
     assert named(found, "f32[12,20]", "x offset by one element").ok is True
+
+
+def test_a_grid_over_its_limit_is_a_finding_though_it_never_runs() -> None:
+    found = check(lambda: refused.launch_grid((1, 1, 70_000)))
+    (finding,) = found.findings
+    assert (finding.kind, finding.level) == ("unlaunchable", "error")
+    assert "70,000 blocks in z" in finding.message
+    assert [case.ok for case in found.cases] == [False]
+
+
+def test_lanes_out_of_bounds_are_told_of_a_launch_that_never_ends() -> None:
+    """The bound of the loop lies behind the end of the tensor."""
+    found = check(checked.launch_count_from_outside, options=ExecutionOptions(loop_limit=100))
+    assert [each.kind for each in found.findings] == ["out-of-bounds"]
+    assert "100" in found.cases[0].note and not found.ok
 
 
 def test_a_refusal_is_neither_right_nor_wrong() -> None:

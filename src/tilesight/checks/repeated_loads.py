@@ -55,7 +55,7 @@ def _finding(load: Operation, counter: _Counter, launch: Launch) -> Finding:
         file=file,
         line=line,
         programs=(program,),
-        program_count=launch.programs,
+        program_count=1,
         lanes=(0, 0),
         lane_count=0,
         tensor=tensor,

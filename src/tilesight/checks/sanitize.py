@@ -64,6 +64,10 @@ class Sanitizer:
         """What listens while the launch runs."""
         return (self._bounds, self._overflow, self._footprint, self._reach, self._suspects)
 
+    def findings_so_far(self) -> list[Finding]:
+        """What was heard of a launch that stopped half-way, and so can't be run again: lanes out of bounds."""
+        return self._bounds.findings()
+
     def findings(self) -> list[Finding]:
         """What was found, in the order of lines; call it once, when the launch is over."""
         replay, footprint = self._replay, self._footprint

@@ -35,6 +35,7 @@ from tilesight.checks.lane_labels import (
 from tilesight.checks.place import lanes_text, line_of, name_of
 from tilesight.checks.program_trace import Labels, ProgramTrace, Step, trace_programs
 from tilesight.checks.replay import Replay
+from tilesight.checks.slices import flow_of
 from tilesight.checks.suspects import Suspects
 from tilesight.engine.communication import LOADS, STORES, UPDATES
 from tilesight.engine.launch import Memory
@@ -51,6 +52,7 @@ NEUTRAL = {
     "arith.addf": "0.0",
     "arith.addi": "0",
 }
+HANDING_ON = MOVES | {"arith.extf", "arith.truncf", "tt.fp_to_fp"}
 NAMES = {
     "arith.addf": "a sum",
     "arith.addi": "a sum",
@@ -242,8 +244,6 @@ def _finding(leak: _Leak, replay: Replay) -> Finding:
     file, line = line_of(leak.origin.load, replay.launch)
     tensor = name_of(leak.memory)
     first, last = leak.lanes
-    combiner = single_combiner(leak.origin.mixed_by) if leak.origin.mixed_by and leak.origin.mixed_by.regions else ""
-    fill = NEUTRAL.get(combiner, "0" if leak.origin.mixed_by is None else "0.0")
     verbs = "is masked off and holds" if first == last else "are masked off and hold"
     return Finding(
         kind="unmasked-undefined",
@@ -258,8 +258,34 @@ def _finding(leak: _Leak, replay: Replay) -> Finding:
             f"{lanes_text(first, last)} of program {leak.program} {verbs} no defined value: "
             f"the load of {tensor or 'unknown memory'} has no other=; they reach {_end(leak, replay)}"
         ),
-        hint=f"give the load other={fill}, or replace the lanes with tl.where before they are used",
+        hint=_hint(leak.origin, replay.module),
     )
+
+
+def _hint(origin: Origin, module: Module) -> str:
+    """The value that changes nothing, where the lanes meet defined ones: in the load if nothing lies between."""
+    mixed_by = origin.mixed_by
+    if mixed_by is None:
+        return "give the load other=0, or replace the lanes with tl.where before they are used"
+    fill = NEUTRAL.get(single_combiner(mixed_by), "0.0") if mixed_by.regions else "0.0"
+    if _is_handed_on(origin.load, mixed_by, module):
+        return f"give the load other={fill}, or replace the lanes with tl.where before they are used"
+    name = NAMES.get(single_combiner(mixed_by), "a reduction") if mixed_by.regions else "a product"
+    combined = f"the {name.removeprefix('a ')}"
+    return f"replace the lanes with tl.where(mask, ..., {fill}) before {combined}"
+
+
+def _is_handed_on(load: Operation, mixed_by: Operation, module: Module) -> bool:
+    """Whether what is combined is what was loaded, moved or converted at most."""
+    flow = flow_of(module)
+    waiting = list(mixed_by.operands)
+    while waiting:
+        made = flow.definitions.get(waiting.pop())
+        if made is load:
+            return True
+        if made is not None and made.name in HANDING_ON:
+            waiting += made.operands
+    return False
 
 
 def _end(leak: _Leak, replay: Replay) -> str:

@@ -92,7 +92,10 @@ class CheckObserver:
         self.launches.append(WatchedLaunch(launch.kernel, launch.grid, launch.constexprs, sites.sites(launch)))
 
     def note_failure(self, error: BaseException) -> None:
-        """The launching function raised: a kernel that does not compile is a finding."""
+        """The launching function raised: a kernel that does not compile is a finding, and so is what stopped it."""
+        for checked, _ in self._running.values():
+            self.findings += checked.findings_so_far()
+        self._running.clear()
         found = finding_of_compile_error(error, self.target)
         if found is not None:
             self.findings.append(found)

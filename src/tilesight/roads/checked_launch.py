@@ -19,7 +19,7 @@ class CheckedLaunch:
     """What is wrong with a launch: what a GPU would refuse of it, and what the sanitizer sees while it runs.
 
     Make it before the launch runs, hand its `listeners` to the engine, ask for `findings` right afterwards and
-    only then for `outputs`.
+    only then for `outputs`. A launch that raises has `findings_so_far` instead.
 
     Args:
         session: the one that runs the launch
@@ -44,3 +44,7 @@ class CheckedLaunch:
     def findings(self) -> list[Finding]:
         """What was found; call it once, when the launch is over."""
         return self._refused + self._sanitizer.findings()
+
+    def findings_so_far(self) -> list[Finding]:
+        """What was found when the launch stopped half-way."""
+        return self._refused + self._sanitizer.findings_so_far()
