@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.backends.compiler import GPUTarget
 
 from tilesight.capture.backend import active_driver, install_driver
+from tilesight.capture.inductor.attention import attention_as_on
 from tilesight.capture.inductor.autograd_device import autograd_on_pretended_cuda
 from tilesight.capture.inductor.target_device import ON_TARGET, fake_on
 from tilesight.capture.lent.mode import lent_suspended
@@ -283,6 +284,7 @@ def pretend(target: Target) -> Generator[None]:
         for name, answer in _cuda_patches(target, properties).items():
             stack.enter_context(patch.object(torch.cuda, name, answer, create=True))
         stack.enter_context(tracing_on_cuda())
+        stack.enter_context(attention_as_on(target))
         stack.enter_context(_folding_on_cpu(joint_graph.UniformValueConstantFolder))
         stack.enter_context(patch.object(joint_graph, "lazy_init", lambda device=None: lazy_init(torch.device("cpu"))))
         previous = active_driver()
