@@ -53,7 +53,7 @@ def describe_graph(
         not_fused=_not_fused(graph),
         compile=CompileTimes(round(graph.cold_s, 4), _rounded(graph.warm_s), graph.cache),
         output_code=tuple(region.code for region in graph.regions),
-        notes=notes + _attention_note(graph),
+        notes=notes,
     )
 
 
@@ -149,13 +149,3 @@ def _ops_behind(region: CompiledRegion, scheduler_name: str) -> str:
     parts = scheduler_name.replace("_op", " op").split()
     names = [name for part in parts for name in region.buffer_nodes.get(part, ())]
     return " + ".join(dict.fromkeys(reversed(names))) or scheduler_name
-
-
-def _attention_note(graph: CompiledGraph) -> tuple[str, ...]:
-    targets = {node.target for region in graph.regions for node in region.fx}
-    if not any("scaled_dot_product_attention" in target for target in targets):
-        return ()
-    return (
-        "scaled_dot_product_attention: without a GPU, torch takes the maths path shown here; "
-        "a real device may choose a flash or cuDNN kernel instead",
-    )

@@ -24,12 +24,15 @@ from tilesight.targets import Target
 
 HALVES = (torch.float16, torch.bfloat16)
 MOST_CUDNN_HEAD = 128
-MOST_CUDNN_HEAD_OF_UNEQUAL = (192, 128)
-"""Query and value head of the one larger pair that cuDNN takes, on Hopper and Blackwell."""
+MOST_CUDNN_HEAD_OF_DATACENTRE = 256
+"""On datacentre Hopper and Blackwell, as an H200 with torch 2.11.0 and cuDNN 9.19 chooses. torch's main branch has
+since tied heads over 128 to a newer cuDNN, and dropout to sixteenths; neither has been seen on a GPU."""
 MOST_FLASH_HEAD = 256
-FLASH_HEAD_UNIT = 8
-MASK_UNIT = 16
+HEAD_UNIT = 8
+MASK_UNIT = 8
 """Elements to which the memory-efficient kernel wants a mask's rows aligned."""
+LOWEST_OF_CUDNN = -65504.0
+"""What a bool mask adds for cuDNN, in place of -inf."""
 
 
 class Backend(Enum):
@@ -103,19 +106,17 @@ def _is_whole(call: Attention) -> bool:
 
 def _takes_cudnn(call: Attention, target: Target) -> bool:
     query_head, value_head = _size(call.query, 3), _size(call.value, 3)
-    is_larger_pair = (query_head, value_head) == MOST_CUDNN_HEAD_OF_UNEQUAL and prefers_cudnn(target)
-    most = max(MOST_CUDNN_HEAD_OF_UNEQUAL) if is_larger_pair else MOST_CUDNN_HEAD
+    most = MOST_CUDNN_HEAD_OF_DATACENTRE if prefers_cudnn(target) else MOST_CUDNN_HEAD
     return (
         int(target.arch) >= 80
         and call.query.dtype in HALVES
         and _mask_fits(call)
-        and float(call.dropout * 16).is_integer()
         and not _is_to_repeat()
         and _rows_are_dense(call, is_one_enough=True)
         and _heads_fit(call, takes_groups=True)
         and max(query_head, value_head) <= most
-        and query_head % FLASH_HEAD_UNIT == 0
-        and value_head % FLASH_HEAD_UNIT == 0
+        and query_head % HEAD_UNIT == 0
+        and value_head % HEAD_UNIT == 0
         and _size(call.key, 2) != 1
         and not (call.dropout != 0.0 and _size(call.query, 2) == 1)
     )
@@ -222,22 +223,28 @@ def _taken_apart(target: Target) -> Callable[..., Any]:
 
 def _cudnn(call: Attention) -> Any:
     out = torch.ops.aten._scaled_dot_product_cudnn_attention(
-        *call.tensors, _added(call), call.is_trained, call.dropout, call.is_causal, False, scale=call.scale
+        *call.tensors,
+        _added(call, LOWEST_OF_CUDNN),
+        call.is_trained,
+        call.dropout,
+        call.is_causal,
+        False,
+        scale=call.scale,
     )
     return out[0]
 
 
 def _flash(call: Attention) -> Any:
     head = _size(call.query, 3)
-    missing = -head % FLASH_HEAD_UNIT
+    missing = -head % HEAD_UNIT
     padded = call.tensors
     if missing:
-        padded = tuple(torch.nn.functional.pad(tensor, (0, missing)) for tensor in call.tensors)
+        padded = tuple(torch.ops.aten.pad(tensor, [0, missing]) for tensor in call.tensors)
     scale = 1.0 / math.sqrt(head) if call.scale is None else call.scale
     out = torch.ops.aten._scaled_dot_product_flash_attention(*padded, call.dropout, call.is_causal, False, scale=scale)[
         0
     ]
-    return out[..., :head] if missing else out
+    return torch.ops.aten.slice(out, -1, 0, head) if missing else out
 
 
 def _efficient(call: Attention) -> Any:
@@ -274,21 +281,19 @@ _STEPS: dict[Backend, Callable[[Attention], Any]] = {
 }
 
 
-def _added(call: Attention) -> Any:
-    """The mask as it is added to the scores: -inf where a bool one is False."""
+def _added(call: Attention, lowest: float = -math.inf) -> Any:
+    """The mask as it is added to the scores: 0 where a bool one is True, `lowest` elsewhere."""
     mask = call.mask
     if mask is None or mask.dtype != torch.bool:
         return mask
-    zero = torch.ops.aten.scalar_tensor(0.0, dtype=call.query.dtype, device=mask.device)
-    return torch.where(mask.logical_not(), -math.inf, zero)
+    masked = torch.ops.aten.scalar_tensor(lowest, dtype=call.query.dtype, device=mask.device)
+    return torch.ops.aten.where.ScalarSelf(mask, 0.0, masked)
 
 
 def _aligned(mask: Any, call: Attention) -> Any:
-    """[batch, heads, queries, keys] with rows that begin at multiples of 16 elements."""
-    keys = _size(call.key, 2)
-    whole = mask.expand(_size(call.query, 0), _size(call.query, 1), _size(call.query, 2), keys)
-    if keys % MASK_UNIT:
-        return torch.nn.functional.pad(whole, (0, MASK_UNIT - keys % MASK_UNIT))[..., :keys]
-    if any(whole.stride(axis) % MASK_UNIT for axis in range(3)):
-        return whole.contiguous()
-    return whole
+    """[batch, heads, queries, keys] with rows that begin at multiples of `MASK_UNIT` elements."""
+    keys = _size(mask, -1)
+    if keys % MASK_UNIT or any(mask.stride(axis) % MASK_UNIT for axis in range(mask.dim() - 1)):
+        padded = torch.ops.aten.pad(mask, [0, MASK_UNIT - keys % MASK_UNIT])
+        mask = torch.ops.aten.slice(padded, -1, 0, keys)
+    return mask.expand(_size(call.query, 0), _size(call.query, 1), _size(call.query, 2), _size(call.key, 2))
