@@ -27,7 +27,7 @@ def chosen(spec: CallSpec, gpu: str = "h200") -> Backend:
     [
         (CallSpec(), Backend.CUDNN),
         (CallSpec(sizes=(256, 256)), Backend.CUDNN),
-        (CallSpec(sizes=(264, 264)), Backend.MATH),
+        (CallSpec(sizes=(264, 264)), Backend.EFFICIENT),
         (CallSpec(sizes=(100, 100)), Backend.FLASH),
         (CallSpec(sizes=(33, 33), mask="bool [100, 100]"), Backend.MATH),
         (CallSpec(mask="bool [100, 100]"), Backend.CUDNN),
