@@ -37,10 +37,11 @@ except SystemExit as leaving:
 """
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def seconds_of(work: Callable[[], object]) -> tuple[float, float]:
+    """Wall time, and the processors' time of all threads, which other processes' load hardly changes."""
+    start, cpu_start = time.perf_counter(), time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - cpu_start
 
 
 def work(name: str, runs: int) -> dict[str, object]:
@@ -52,12 +53,11 @@ def work(name: str, runs: int) -> dict[str, object]:
         results[:] = [case.launch()]
         return results[0]
 
-    start = time.perf_counter()
+    first_s, _ = seconds_of(lambda: check_launch(launch))
     found = check_launch(launch)
-    first_s = time.perf_counter() - start
     torch.testing.assert_close(results[0], case.expected(), rtol=case.tolerance, atol=case.tolerance)
-    untraced: list[float] = []
-    checked: list[float] = []
+    untraced: list[tuple[float, float]] = []
+    checked: list[tuple[float, float]] = []
     with session:
         launch()
     for _ in range(runs):
@@ -65,7 +65,10 @@ def work(name: str, runs: int) -> dict[str, object]:
             untraced.append(seconds_of(launch))
         checked.append(seconds_of(lambda: check_launch(launch)))
     findings = [f"{each.level} {each.kind}" for each in found.findings]
-    return {"first_check_s": first_s, "untraced_s": untraced, "checked_s": checked, "findings": findings}
+    taken = {"untraced": untraced, "checked": checked}
+    walls = {f"{road}_s": [wall_s for wall_s, _ in each] for road, each in taken.items()}
+    cpus = {f"{road}_cpu_s": [cpu_s for _, cpu_s in each] for road, each in taken.items()}
+    return {"first_check_s": first_s, "findings": findings, "samples": {**walls, **cpus}}
 
 
 def measure(name: str, runs: int) -> dict[str, Any]:
@@ -77,14 +80,14 @@ def measure(name: str, runs: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         subject = f"{HERE.with_name('checking_cases.py')}:{name}"
         command = run_process([sys.executable, "-c", COMMAND, "check", subject], with_empty_caches(folder))
-    untraced, checked = summarize(taken["untraced_s"]), summarize(taken["checked_s"])
+    summaries = {road: summarize(samples) for road, samples in taken["samples"].items()}
     case = CASES[name]
     return {
         "title": case.title,
-        "untraced_s": untraced,
-        "checked_s": checked,
-        "ratio": checked["median"] / untraced["median"],
-        "ratio_of_smallest": checked["min"] / untraced["min"],
+        **summaries,
+        "ratio": summaries["checked_s"]["median"] / summaries["untraced_s"]["median"],
+        "ratio_of_smallest": summaries["checked_s"]["min"] / summaries["untraced_s"]["min"],
+        "ratio_of_cpu": summaries["checked_cpu_s"]["median"] / summaries["untraced_cpu_s"]["median"],
         "most_ratio": case.most_ratio,
         "most_s": case.most_s,
         "first_check_s": taken["first_check_s"],
@@ -92,7 +95,7 @@ def measure(name: str, runs: int) -> dict[str, Any]:
         "command_peak_rss_bytes": command.peak_rss_bytes,
         "findings": taken["findings"],
         "load_average": load,
-        "samples": {"untraced_s": taken["untraced_s"], "checked_s": taken["checked_s"]},
+        "samples": taken["samples"],
     }
 
 
@@ -100,8 +103,9 @@ def show(taken: Mapping[str, Any]) -> str:
     untraced, checked = (taken[name]["median"] for name in ("untraced_s", "checked_s"))
     return (
         f"{taken['title']}: untraced {untraced:.4f} s, checked {checked:.4f} s, {taken['ratio']:.2f}x "
-        f"({taken['ratio_of_smallest']:.2f}x of the smallest); first check {taken['first_check_s']:.2f} s, "
-        f"command {taken['command_s']:.2f} s; load {taken['load_average']:.2f}; {taken['findings']}"
+        f"({taken['ratio_of_smallest']:.2f}x of the smallest, {taken['ratio_of_cpu']:.2f}x of CPU time); "
+        f"first check {taken['first_check_s']:.2f} s, command {taken['command_s']:.2f} s; "
+        f"load {taken['load_average']:.2f}; {taken['findings']}"
     )
 
 

@@ -168,9 +168,9 @@ def found_by_tool() -> str:
         f"{tilesight['pairs']} pairs.\n\n{table(head, rows)}\n\n{made_with(record)}, "
         f"TileLens {record['versions']['tilelens']}; `{record['command']}`\n\n"
         f"Beside these: Tilesight says something, under whatever kind, of {tilesight['anything']} of the faulty "
-        f"kernels. TileLens stops with an exception on {tilelens['raised']} faulty kernels whose twins it runs. With the "
-        f"interpreter the numbers of {interpreter['numbers_wrong']} faulty kernels differ from the reference that the "
-        "pair carries."
+        f"kernels. TileLens stops with an exception on {tilelens['raised']} faulty kernels whose twins it runs. With "
+        f"the interpreter the numbers of {interpreter['numbers_wrong']} faulty kernels differ from the reference "
+        "that the pair carries."
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.yardsticks.outcomes import describe_failure, time_limit
-from tilesight.capture.launches import EngineSession
+from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.capture.provenance import Provenance
 from tilesight.checks.finding import Finding
 from tilesight.engine import Execution
@@ -17,7 +17,9 @@ from tilesight.engine.launch import Launch
 from tilesight.engine.listener import Listener
 from tilesight.roads.check_launches import CheckObserver
 from tilesight.targets import Target
+from tilesight.targets import target as find_target
 
+USUAL_GPU = "h200"
 UNKNOWN_KERNEL = "(all launches)"
 
 
@@ -27,10 +29,12 @@ class RightCase:
 
     Args:
         run: makes its inputs, launches, and returns what it gave its caller
+        gpu: the one that the kernel is written for
     """
 
     name: str
     run: Callable[[], Any]
+    gpu: str = USUAL_GPU
 
 
 @dataclass
@@ -68,6 +72,8 @@ class CheckedClock:
     def launch_begins(self, launch: Launch) -> Sequence[Listener]:
         self.launches += 1
         self.running = launch.kernel
+        # A launcher that traces or compares runs its launches in a session of its own, inside the given one.
+        self.checks.session = installed_session() or self.checks.session
         before = time.perf_counter()
         listeners = self.checks.launch_begins(launch)
         self._started = time.perf_counter()
@@ -85,12 +91,21 @@ class CheckedClock:
         self.found += [(kernel, each) for each in self.checks.findings[len(self.found) :]]
 
 
-def check_right_case(case: RightCase, session: EngineSession, target: Target, limit_s: float) -> dict[str, Any]:
+def check_right_case(case: RightCase, session: EngineSession, limit_s: float) -> dict[str, Any]:
     """The record of a case: run once by the engine alone, then once more under the sanitizer.
 
+    Args: session: for the usual GPU, and installed; a case for another one gets a session of its own
     Returns: `case`, `ending` ("ended", "failed" or "not finished"), `error`, `launches`, `kernels` {name: {`plain_s`,
         `checked_s`, `compiler_s`}}, `findings`
     """
+    target = find_target(case.gpu)
+    if case.gpu != USUAL_GPU:
+        with EngineSession(int(target.arch), is_pinned=True) as own:
+            return _record(case, own, target, limit_s)
+    return _record(case, session, target, limit_s)
+
+
+def _record(case: RightCase, session: EngineSession, target: Target, limit_s: float) -> dict[str, Any]:
     plain, checked = LaunchClock(), CheckedClock(CheckObserver(session, target))
     ending, error = _attempt(case, session, plain, limit_s)
     if ending == "ended":

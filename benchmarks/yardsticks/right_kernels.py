@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.measure import RESULTS, describe_machine
 from benchmarks.yardsticks.inductor_operators import read_records, wait_for
-from benchmarks.yardsticks.right_case import check_right_case
+from benchmarks.yardsticks.right_case import USUAL_GPU, check_right_case
 from benchmarks.yardsticks.right_suites import SUITES, Asked
 from benchmarks.yardsticks.right_tally import gathered, slow_kernels, table, totals, unfinished
 from tilesight.capture.launches import EngineSession
@@ -37,6 +37,7 @@ NOTES = (
     "each case runs once on the engine alone (plain_s) and once under the sanitizer (checked_s: the launch with all"
     " listeners and the inspections after it; compiler_s: asking the compiler of an H200 whether it takes the kernel)",
     "tutorials: files of facebookexperimental/triton, tag v3.7.1, kernels and launchers unchanged",
+    "10-block-scaled-matmul is checked for a B200, which it says it needs; all else for an H200",
     "inductor: torch.compile's code for an H200 of functions of torch's op_db, evenly spaced, the largest of the"
     " first samples, forward and backward, float32 and bfloat16",
     "failed: the launcher raises on the engine, or the library refuses the case; what it launched before counts",
@@ -46,15 +47,14 @@ NOTES = (
 
 def work(suite: str, log: Path, first: int, asked: Asked, limit_s: float, select: str) -> None:
     """A process's work: cases from `first` on; one line in the log when a case begins and one when it ends."""
-    target = find_target("h200")
-    session = EngineSession(int(target.arch), is_pinned=True)
+    session = EngineSession(int(find_target(USUAL_GPU).arch), is_pinned=True)
     with session, SUITES[suite](asked) as cases, log.open("a", encoding="utf-8") as file:
         chosen = [(number, case) for number, case in enumerate(cases) if select in case.name]
         waiting = [(number, case) for number, case in chosen if number >= first]
         for number, case in waiting[:PER_PROCESS]:
             print(json.dumps({"begin": number, "name": case.name}), file=file, flush=True)
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                record = check_right_case(case, session, target, limit_s)
+                record = check_right_case(case, session, limit_s)
             print(json.dumps({"end": number, **record, "suite": suite}), file=file, flush=True)
         if len(waiting) <= PER_PROCESS:
             print(json.dumps({"all": len(chosen)}), file=file, flush=True)
@@ -124,7 +124,8 @@ def show(by_suite: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     records = [record for each in by_suite.values() for record in each]
     for each in gathered(records):
         if each["level"] != "note":
-            yield f"{each['level']:8}{each['kind']:20}{each['kernel']} {each['place']} ×{each['seen']}: {each['message']}"
+            where = f"{each['kernel']} {each['place']} ×{each['seen']}"
+            yield f"{each['level']:8}{each['kind']:20}{where}: {each['message']}"
     yield from unfinished(records)
     yield table({suite: totals(each) for suite, each in by_suite.items()})
 

@@ -24,7 +24,7 @@ from benchmarks.yardsticks.gpu_answers import gpu_is_answered_for
 from benchmarks.yardsticks.operator_case import SEED, OperatorCase, copy_leaves, gradients
 from benchmarks.yardsticks.operator_checks import choose_samples, run_sample
 from benchmarks.yardsticks.operator_samples import AtenCall, copy_tensors, record_calls
-from benchmarks.yardsticks.right_case import RightCase
+from benchmarks.yardsticks.right_case import USUAL_GPU, RightCase
 from benchmarks.yardsticks.tutorial_cases import TUTORIALS, Tutorial, TutorialCase
 from benchmarks.yardsticks.tutorial_source import load_tutorial
 from tilesight.capture.enable import enable
@@ -34,6 +34,9 @@ from tilesight.capture.tensors import dtype_name
 from tilesight.targets import target
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
+FOR_BLACKWELL = {"10-block-scaled-matmul.py"}
+"""Its own check lets compute capability 10 and 11 through."""
+
 SAMPLES = 1
 """Of an operator of torch's database: its largest of the first ones."""
 
@@ -63,6 +66,7 @@ def tutorials(asked: Asked) -> Generator[Iterable[RightCase]]:
             RightCase(
                 f"{tutorial.file.removesuffix('.py')} {case.name} {case.direction} {case.dtype}",
                 functools.partial(_run_tutorial, asked.folder, tutorial, case),
+                "b200" if tutorial.file in FOR_BLACKWELL else USUAL_GPU,
             )
             for tutorial in TUTORIALS
             for case in tutorial.cases

@@ -81,8 +81,8 @@ def ask(tool: str, kind: str, limit_s: float) -> tuple[Mapping[str, str], list[R
     records: list[Record] = []
     for line in lines:
         record = json.loads(line)
-        sides = {side: record.pop(side) for side in ("faulty", "repaired")}
-        records.append({**record, tool: sides})
+        answer = {name: record.pop(name) for name in ("lines", "faulty", "repaired")}
+        records.append({**record, tool: answer})
     return json.loads(header)["versions"], records
 
 
@@ -142,7 +142,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("kinds", nargs="*", metavar="KIND", choices=[*KINDS, []], help="these kinds; all without")
     parser.add_argument("--all", action="store_true", help="all three tools, written into the results")
     parser.add_argument("--tool", action="append", choices=TOOLS, help="this tool, or these; Tilesight without")
-    parser.add_argument("--limit", type=float, default=300, metavar="SECONDS", help="of one launch or check")
+    parser.add_argument("--limit", type=float, default=1200, metavar="SECONDS", help="of one launch or check")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     return parser.parse_args(arguments)
 

@@ -1,7 +1,7 @@
 """What the three tools' answers come to, kind by kind: found, found on the right line, twins left in peace.
 
-A pair's record has `kind`, `name`, `shape`, `lines` (file:line where a report may point) and, for each tool
-that was tried, `faulty` and `repaired`: `ending`, `error`, `reports`, `numbers_right`, `seconds`.
+A pair's record has `kind`, `name`, `shape` and, for each tool that was tried, `lines` (file:line where a report
+might point when it was) and `faulty` and `repaired`: `ending`, `error`, `reports`, `numbers_right`, `seconds`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _tilesight(record: Record) -> dict[str, bool]:
     told = [each for each in faulty["reports"] if each["level"] != "note"]
     of_kind = [each for each in told if each["kind"] == record["kind"]]
     return {
-        "kind_and_line": any(each["place"] in record["lines"] for each in of_kind),
+        "kind_and_line": any(each["place"] in record["tilesight"]["lines"] for each in of_kind),
         "kind": bool(of_kind),
         "anything": bool(told),
         "twin_quiet": _is_quiet(repaired),
@@ -67,7 +67,7 @@ def _tilelens(record: Record) -> dict[str, bool]:
     faulty, repaired = record["tilelens"]["faulty"], record["tilelens"]["repaired"]
     return {
         "reported": bool(faulty["reports"]),
-        "on_line": any(each["place"] in record["lines"] for each in faulty["reports"]),
+        "on_line": any(each["place"] in record["tilelens"]["lines"] for each in faulty["reports"]),
         "raised": _raises_alone(faulty, repaired),
         "twin_quiet": _is_quiet(repaired),
         "not_run": _is_not_run(repaired),
@@ -122,7 +122,8 @@ def misses(records: Sequence[Record]) -> list[str]:
         if found["kind_and_line"] and found["twin_quiet"]:
             continue
         shown.append(f"{name_of(record)}: {', '.join(n for n, is_so in found.items() if is_so)}")
-        for side, said in record["tilesight"].items():
+        for side in ("faulty", "repaired"):
+            said = record["tilesight"][side]
             shown += [f"    {side} {each['kind']} {each['place']} {each['text']}" for each in said["reports"]]
             shown += [f"    {side} {said['error']}"] if said["error"] else []
     return shown

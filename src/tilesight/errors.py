@@ -7,6 +7,7 @@ TilesightError
 ├── VerifyError           a module that breaks the IR's own rules
 ├── UnsupportedError      a known operation, type or call that has no rule here
 ├── ExecutionError        a kernel that failed while running
+│   └── EndlessLoopError  a loop that was given up
 └── CaptureError          torch or Triton did not hand over what was asked for
 ```
 
@@ -62,6 +63,10 @@ class UnsupportedError(TilesightError):
 
 class ExecutionError(TilesightError):
     """A kernel that failed while running, such as a failed device assert."""
+
+
+class EndlessLoopError(ExecutionError):
+    """A loop that has run for more rounds than `loop_limit`."""
 
 
 class CaptureError(TilesightError):

@@ -74,9 +74,36 @@ def test_what_may_be_negative_is_not_known(operation: str) -> None:
     assert (found.low, found.high) == INT32
 
 
+@pytest.mark.parametrize("divisors", [[7] * 8, [1, 2, 3, 4, 5, 6, 7, 8]])
+@pytest.mark.parametrize("shift", [-40, -6, 5])
+def test_a_remainder_has_the_sign_of_what_is_divided(shift: int, divisors: list[int]) -> None:
+    """As in C: -7 % 5 is -2."""
+    numbers = ", ".join(map(str, divisors))
+    module = parse_module(SHIFTED.format(shift=shift, numbers=numbers))
+    found = Intervals(module).of(result_of(list(module.kernel.walk())))
+    remainders = np.fmod((A + shift)[:, None], np.array(divisors)[None, :])
+    assert found.low <= remainders.min()
+    assert remainders.max() <= found.high <= max(divisors) - 1
+    assert found.low >= -(max(divisors) - 1)
+
+
 def test_a_factor_that_makes_products_wrap_is_not_known() -> None:
     found = interval_of("arith.muli %a, %b", [747796405] * 8)
     assert (found.low, found.high) == INT32
+
+
+SHIFTED = """
+module {{
+  tt.func public @k(%n: i32, %m: i32) {{
+    %a = tt.make_range {{end = 11 : i32, start = 3 : i32}} : tensor<8xi32>
+    %s = arith.constant dense<{shift}> : tensor<8xi32>
+    %b = arith.constant dense<[{numbers}]> : tensor<8xi32>
+    %d = arith.addi %a, %s : tensor<8xi32>
+    %r = arith.remsi %d, %b : tensor<8xi32>
+    tt.return
+  }}
+}}
+"""
 
 
 LOOP = """

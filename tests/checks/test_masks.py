@@ -78,6 +78,15 @@ def wrapped(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def wrapped_after_a_shift(x, y, n, shift, BLOCK: tl.constexpr):
+    """Whatever the shift, the remainder is below n; before the tensor it may be negative."""
+    offsets = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK) + shift) % n
+    high = offsets < n  # wasted
+    values = tl.load(x + offsets, mask=high & (offsets >= 0), other=0.0)
+    tl.store(y + tl.arange(0, BLOCK), values)
+
+
+@triton.jit
 def clamped(x, y, n, BLOCK: tl.constexpr):
     offsets = tl.minimum(tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), n - 1)
     values = tl.load(x + offsets, mask=offsets < n, other=0.0)  # wasted
@@ -141,7 +150,34 @@ BLOCKED = {"x": X, "y": Y, "n": 1000, "BLOCK": 256}
 def test_a_wasted_mask_is_found_on_its_line(kernel: Any) -> None:
     found = check(kernel, **BLOCKED)
     assert [finding.line for finding in found] == marked(kernel)
-    assert {(finding.kind, finding.level, finding.file) for finding in found} == {("contract", "warning", __file__)}
+    assert {(finding.kind, finding.file) for finding in found} == {("contract", __file__)}
+
+
+@triton.jit
+def nowhere_outside(x, y, n, BLOCK: tl.constexpr):
+    """Two comparisons, and neither is ever false."""
+    offsets = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)) & 15
+    tl.store(y + offsets, 1.0, mask=(offsets >= 0) & (offsets < 16))  # wasted
+
+
+@pytest.mark.parametrize(
+    ("kernel", "level", "hint"),
+    [
+        (wrapped, "warning", "leave the mask out"),
+        (nowhere_outside, "warning", "leave the mask out"),
+        (not_negative, "note", "leave this comparison out of the mask"),
+    ],
+)
+def test_a_comparison_too_many_in_a_needed_mask_is_a_note(kernel: Any, level: str, hint: str) -> None:
+    (found,) = check(kernel, **BLOCKED)
+    assert [found.line] == marked(kernel)
+    assert (found.level, found.hint) == (level, hint)
+
+
+def test_a_remainder_is_below_its_divisor_whatever_is_divided() -> None:
+    (finding,) = check(wrapped_after_a_shift, **BLOCKED, shift=7)
+    assert [finding.line] == marked(wrapped_after_a_shift)
+    assert finding.hint == "leave this comparison out of the mask"
 
 
 def test_a_wasted_part_of_a_mask_in_two_dimensions() -> None:
@@ -280,3 +316,22 @@ def test_other_values() -> None:
     assert list(other_values(1)) == [2, 2, 8, 32, 128, 512, 2048, 8192, 32768, 131072, 524288]
     assert list(other_values(1024))[:3] == [1025, 512, 2048]
     assert list(other_values(0)) == [1]
+
+
+def test_variants_are_made_once_a_kernel() -> None:
+    """Launches of one module with the same constants have one answer; other constants are asked after again."""
+    arguments = {"x": X, "y": Y, "n": 100, "BLOCK": 256}
+    launch = launch_of(range_below_block, (4,), arguments)
+    module, asked = parse_module(launch.ttir), list[int]()
+    source = source_of(range_below_block, arguments)
+
+    def variants() -> Iterator[Module]:
+        asked.append(1)
+        yield from vary_constants(source, {"target": TARGET, "arch": "sm90"})
+
+    lines = [[each.line for each in find_wasted_masks(module, launch, variants)] for _ in range(2)]
+    assert lines == [marked(range_below_block)] * 2
+    assert len(asked) == 1
+    other = launch_of(range_below_block, (4,), {**arguments, "BLOCK": 128})
+    find_wasted_masks(module, other, variants)
+    assert len(asked) == 2

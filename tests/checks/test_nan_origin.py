@@ -126,3 +126,64 @@ def test_what_was_given_or_meant_is_fine() -> None:
     out = torch.zeros(4, dtype=torch.float16)
     assert trace(find_nan_origins, narrow, (1,), x=given, out=out, BLOCK=4) == []
     assert trace(find_nan_origins, add_up, (1,), x=given, out=torch.zeros(1), BLOCK=4) == []
+
+
+@triton.jit
+def reciprocal(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, 1 / tl.load(x + i))
+
+
+@triton.jit
+def scaled_logarithm(x, scale, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    logarithm = tl.log(tl.load(x + i))
+    tl.store(out + i, tl.load(scale + i) * logarithm)
+
+
+@triton.jit
+def inverse_hyperbolic_tangent(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.extra.libdevice.atanh(tl.load(x + i)))
+
+
+@triton.jit
+def share(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    values = tl.load(x + i)
+    tl.store(out + i, values / tl.sum(values, axis=0))
+
+
+def levels(kernel, x, **more):
+    found = trace(find_nan_origins, kernel, (1,), x=x, **more, out=torch.zeros(4), BLOCK=4)
+    return [(each.kind, each.level) for each in found]
+
+
+def test_the_infinity_of_a_function_at_a_point_is_a_note() -> None:
+    """IEEE 754 calls 1/0 and log 0 exact: torch gives the same infinities for the same numbers."""
+    x = torch.tensor([1.0, 0.0, 0.5, -0.0])
+    assert torch.isinf(1 / x).tolist() == [False, True, False, True]
+    assert levels(reciprocal, x) == [("nan-origin", "note")]
+    assert levels(scaled_logarithm, x, scale=torch.ones(4)) == [("nan-origin", "note")]
+    assert levels(inverse_hyperbolic_tangent, torch.tensor([0.0, 1.0, -1.0, 0.5])) == [("nan-origin", "note")]
+
+
+def test_an_infinity_that_becomes_a_nan_is_an_error() -> None:
+    """0 · log 0, as in an entropy."""
+    x = torch.tensor([1.0, 0.0, 0.5, 0.25])
+    assert levels(scaled_logarithm, x, scale=x) == [("nan-origin", "error")]
+
+
+def test_a_number_that_grew_too_large_is_an_error() -> None:
+    """1 / 1e-39 has no float32; 1 / 0 has its infinity."""
+    assert levels(reciprocal, torch.tensor([1.0, 2.0, 1e-39, 1.0])) == [("nan-origin", "error")]
+
+
+def test_a_divisor_made_of_many_lanes_is_the_author_s() -> None:
+    """The sum of a row that cancels: its author forgot the case."""
+    assert levels(share, torch.tensor([1.0, -1.0, 2.0, -2.0])) == [("nan-origin", "error")]
+
+
+def test_a_root_of_a_negative_number_is_an_error() -> None:
+    x = torch.tensor([1.0, -1.0, 0.5, 0.25])
+    assert levels(scaled_logarithm, x, scale=torch.ones(4)) == [("nan-origin", "error")]

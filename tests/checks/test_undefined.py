@@ -138,3 +138,60 @@ def test_what_is_dropped_is_fine() -> None:
     matrices = {"a": torch.randn(5, 16), "b": torch.randn(16, 16), "out": torch.zeros(5, 16)}
     assert trace(find_undefined, rows_beside_the_matrix, (1,), **matrices, M=5, K=16, BLOCK=16) == []
     assert trace(find_undefined, kernels.add, (2,), x=x, y=x, out=torch.zeros(3, 20), n=60, BLOCK=32) == []
+
+
+@triton.jit
+def places_in_order(values, bounds, out, n, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """How many of SIZE - 1 ascending bounds lie below each value: by halving."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(values + i, mask=i < n)
+    low, high = tl.zeros((BLOCK,), tl.int32), tl.full((BLOCK,), SIZE - 1, tl.int32)
+    left = SIZE
+    while left > 1:
+        middle = (low + high) // 2
+        bound = tl.load(bounds + middle, mask=middle < SIZE - 1, other=0.0)
+        above = value > bound
+        low, high = tl.where(above & (middle < SIZE - 1), middle + 1, low), tl.where(above, high, middle)
+        left = (left + 1) // 2
+    tl.store(out + i, low, mask=i < n)
+
+
+@triton.jit
+def chosen_address(x, at, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    sign = tl.load(x + i, mask=i < n)
+    tl.store(out + i, tl.load(at + tl.where(sign > 0, 1, 0)))
+
+
+@triton.jit
+def loaded_address(index, x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.load(index + i, mask=i < n)
+    tl.store(out + i, tl.load(x + tl.where(at > 5, at, 5)), mask=i < n)
+
+
+def test_a_choice_between_defined_addresses_is_followed_to_where_it_ends() -> None:
+    """A search by halving looks at one bound or another: for lanes that are not stored that is no fault."""
+    values, bounds = torch.randn(20), torch.linspace(-1, 1, 7)
+    out = torch.full((20,), -1, dtype=torch.int32)
+    assert (
+        trace(find_undefined, places_in_order, (2,), values=values, bounds=bounds, out=out, n=20, SIZE=8, BLOCK=16)
+        == []
+    )
+    assert torch.equal(out.long(), torch.bucketize(values, bounds))
+
+
+def test_a_choice_that_is_stored_is_a_leak() -> None:
+    (found,) = trace(
+        find_undefined, chosen_address, (1,), x=torch.randn(5), at=torch.randn(2), out=torch.zeros(8), n=5, BLOCK=8
+    )
+    assert (found.line, found.lanes) == (line_with(chosen_address, "sign = "), (5, 7))
+    assert found.message.endswith(f"they reach a store in line {line_with(chosen_address, 'tl.store')}")
+
+
+def test_an_address_that_is_undefined_itself_is_a_leak_in_the_load() -> None:
+    index = torch.arange(8, dtype=torch.int32)
+    arguments = {"index": index, "x": torch.randn(4096), "out": torch.zeros(8), "n": 6}
+    (found,) = trace(find_undefined, loaded_address, (1,), **arguments, BLOCK=8)
+    assert found.line == line_with(loaded_address, "at = ")
+    assert found.message.endswith(f"they reach an address or a mask in line {line_with(loaded_address, 'tl.store')}")

@@ -14,7 +14,7 @@ from tests.cli.stubs import stand_in
 from tests.kernels import checked
 from tests.report import samples
 from tilesight.cli.app import app
-from tilesight.cli.check import parse_optional_elements
+from tilesight.cli.check import parse_optional_count
 from tilesight.errors import InputError
 from tilesight.roads.model import Check
 
@@ -33,6 +33,7 @@ DEFAULTS = {
     "target": "h200",
     "seed": 0,
     "loop_limit": None,
+    "memory_cap_bytes": None,
     "scale_to": None,
 }
 
@@ -55,8 +56,16 @@ def test_defaults_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = stand_in(monkeypatch, "check", clean)
     call("f.py:CASE", "--shapes", "7,3;1,1", "--dtypes", "f16", "--target", "a100", "--seed", "4",
-         "--loop-limit", "9", "--scale-to", "2**33")  # fmt: skip
-    expected = {"shapes": "7,3;1,1", "dtypes": "f16", "target": "a100", "seed": 4, "loop_limit": 9, "scale_to": 2**33}
+         "--loop-limit", "9", "--memory-cap", "2**20", "--scale-to", "2**33")  # fmt: skip
+    expected = {
+        "shapes": "7,3;1,1",
+        "dtypes": "f16",
+        "target": "a100",
+        "seed": 4,
+        "loop_limit": 9,
+        "memory_cap_bytes": 2**20,
+        "scale_to": 2**33,
+    }
     assert calls == [(("f.py:CASE",), expected)]
 
 
@@ -103,13 +112,13 @@ def test_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "elements"), [(None, None), ("2**33", 2**33), ("8_000", 8000), ("10", 10), (" 2 ** 3 ", 8)]
 )
 def test_elements_are_read(text: str | None, elements: int | None) -> None:
-    assert parse_optional_elements(text) == elements
+    assert parse_optional_count(text, "--scale-to", "elements") == elements
 
 
 @pytest.mark.parametrize("text", ["", "x", "2**", "**3", "0", "-1", "2**99", "9" * 30, "1e9"])
 def test_other_counts_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="--scale-to"):
-        parse_optional_elements(text)
+        parse_optional_count(text, "--scale-to", "elements")
 
 
 def test_a_case_for_real(tmp_path: Path) -> None:
@@ -130,6 +139,9 @@ def test_a_case_for_real(tmp_path: Path) -> None:
         (("RIGHT", "--dtypes", "i8"), "--dtypes: unknown dtype 'i8'"),
         (("RIGHT", "--scale-to", "big"), "--scale-to: 'big'"),
         (("RIGHT", "--loop-limit", "0"), "--loop-limit"),
+        (("RIGHT", "--memory-cap", "1GB"), "--memory-cap: '1GB'; expected a count of bytes"),
+        (("double", "--dtypes", "f32"), "shapes or dtypes for a launch function"),
+        (("double",), "checked:double takes arguments: x; expected a function without arguments"),
         (("nothing",), "no 'nothing' in it"),
         (("launch_nothing",), "launched no Triton kernel"),
     ],

@@ -1,5 +1,7 @@
 """The yardstick of right kernels finds what is wrong with a wrong one, counts it, and tells what did not end."""
 
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 import time
@@ -13,8 +15,7 @@ import triton.language as tl
 
 from benchmarks.yardsticks.right_case import RightCase, check_right_case
 from benchmarks.yardsticks.right_tally import gathered, slow_kernels, table, totals, unfinished
-from tilesight.capture.launches import EngineSession
-from tilesight.targets import target
+from tilesight.capture.launches import EngineSession, installed_session
 
 
 @triton.jit
@@ -39,7 +40,7 @@ def session() -> Iterator[EngineSession]:
 
 def record(session: EngineSession, covered: int, limit: int) -> dict[str, Any]:
     case = RightCase("double", lambda: launch(covered, limit))
-    return {**check_right_case(case, session, target("h200"), 60), "suite": "liger"}
+    return {**check_right_case(case, session, 60), "suite": "liger"}
 
 
 def test_a_right_kernel_has_no_findings(session: EngineSession) -> None:
@@ -63,12 +64,23 @@ def test_what_is_wrong_with_all_launches_together_counts_too(session: EngineSess
     assert ("never-written", "(all launches)") in found
 
 
+def test_a_case_may_be_for_another_gpu(session: EngineSession) -> None:
+
+    def run() -> torch.Tensor:
+        assert installed_session() is not session
+        return launch(1000, 1000)
+
+    got = check_right_case(RightCase("double", run, gpu="b200"), session, 60)
+    assert (got["ending"], got["error"], got["findings"]) == ("ended", "", [])
+    assert installed_session() is session
+
+
 def test_a_case_that_raises_or_hangs_is_told(session: EngineSession) -> None:
     def refuse() -> None:
         raise ValueError("no such shape")
 
-    failed = check_right_case(RightCase("a", refuse), session, target("h200"), 60)
-    hung = check_right_case(RightCase("b", lambda: time.sleep(30)), session, target("h200"), 0.05)
+    failed = check_right_case(RightCase("a", refuse), session, 60)
+    hung = check_right_case(RightCase("b", lambda: time.sleep(30)), session, 0.05)
     assert (failed["ending"], failed["error"]) == ("failed", "ValueError: no such shape")
     assert (hung["ending"], hung["error"]) == ("not finished", "not finished after 0.05 s")
     assert unfinished([{**failed, "suite": "liger"}]) == ["liger a: ValueError: no such shape"]

@@ -41,8 +41,8 @@ def said(*reports: tuple[str, str], ending: str = "ended", **more: object) -> di
 
 
 def answered(tool: str, faulty: dict[str, object], repaired: dict[str, object] | None = None, name: str = "a"):
-    pair = {"kind": "race", "name": name, "shape": "row", "lines": ["race.py:4", "race.py:5"]}
-    return {**pair, tool: {"faulty": faulty, "repaired": repaired or said()}}
+    answer = {"lines": ["race.py:4", "race.py:5"], "faulty": faulty, "repaired": repaired or said()}
+    return {"kind": "race", "name": name, "shape": "row", tool: answer}
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,15 @@ def test_newer_answers_replace_older_ones_tool_by_tool() -> None:
         ("a", ["tilelens", "tilesight"])
     ]
     assert merged[0]["tilesight"]["faulty"]["reports"]
+
+
+def test_a_tool_is_held_to_the_lines_of_its_own_time() -> None:
+    older = answered("tilesight", said(("race", "race.py:4")))
+    newer = answered("tilelens", said(("", "race.py:14")))
+    newer["tilelens"]["lines"] = ["race.py:14"]
+    (merged,) = merge([older], [newer], [("race", "a")])
+    assert verdict(merged, "tilesight")["kind_and_line"]
+    assert verdict(merged, "tilelens")["on_line"]
 
 
 def test_a_miss_is_shown_with_what_was_said_instead() -> None:

@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from tests.corpus.launchers import normal
+from tests.corpus.launchers import normal, on_contiguous
 from tests.corpus.model import Seeded, pair
 from tilesight import Case
 
@@ -22,7 +22,7 @@ seeded = partial(pair, "overflow")
 
 def scaled(name, shape, launch, kernels, eager, inputs, lines=()):
     """A pair that is right at `inputs` and wraps when its shapes grow to 2**33 elements."""
-    faulty, repaired = (Case(eager, partial(launch, kernel), inputs) for kernel in kernels)
+    faulty, repaired = (Case(eager, partial(on_contiguous, launch, kernel), inputs) for kernel in kernels)
     return Seeded("overflow", name, shape, faulty, repaired, lines or (kernels[0],), scale_to=2**33)
 
 

@@ -20,6 +20,7 @@ import tilesight
 from tests.corpus.model import FAULT_MARK, Seeded, fault_lines
 from tilesight import Case
 from tilesight.capture.enable import OutOfBoundsWarning
+from tilesight.roads.layouts import LAYOUTS
 
 KINDS = (
     "out_of_bounds",
@@ -79,6 +80,21 @@ def test_twin_gives_what_torch_gives(seeded: Seeded) -> None:
     result, expected = run(seeded.repaired), reference(seeded)
     tolerance = TOLERANCES.get(result.dtype, 0.0)
     torch.testing.assert_close(result.double(), expected.double().reshape(result.shape), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("seeded", [s for s in CASES["overflow"] if isinstance(s.repaired, Case)], ids=str)
+def test_twin_of_a_case_takes_any_layout(seeded: Seeded) -> None:
+    """What only a layout brings about is another fault than the one that was repaired."""
+    assert isinstance(seeded.repaired, Case) and seeded.repaired.hand is not None
+    for index, own in enumerate(seeded.repaired.make_inputs()):
+        for layout in LAYOUTS:
+            if layout.applies(tuple(own.shape)):
+                inputs = seeded.repaired.make_inputs()
+                inputs[index] = layout.lay_out(inputs[index])
+                expected = seeded.repaired.eager(*(x.double() for x in inputs))
+                result = seeded.repaired.hand(*inputs)
+                tolerance = TOLERANCES.get(result.dtype, 0.0)
+                torch.testing.assert_close(result.double(), expected.double(), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("seeded", EVERY, ids=str)

@@ -68,6 +68,21 @@ def test_a_grid_that_no_gpu_launches(grid: tuple[int, int, int], axis: str) -> N
         execute(parse_module(launch.ttir), with_(launch, grid=grid))
 
 
+@pytest.mark.parametrize("grid", [(0, 1, 1), (0, 70_000, 1), (70_000, 0, 70_000), (1, 2**31 - 1, 0)], ids=str)
+def test_an_empty_grid_launches_nothing_whatever_its_other_extents(grid: tuple[int, int, int]) -> None:
+    """Triton's launcher skips the launch where the product of the extents is not positive."""
+    launch, out = softmax_launch(4, 64)
+    assert execute(parse_module(launch.ttir), with_(launch, grid=grid)).programs == 0
+    assert out.count_nonzero() == 0
+
+
+@pytest.mark.parametrize("grid", [(0, -1, 1), (0, 2**31, 1)], ids=str)
+def test_an_empty_grid_of_what_is_no_extent_is_refused(grid: tuple[int, int, int]) -> None:
+    launch, _ = softmax_launch(4, 64)
+    with pytest.raises(InputError, match="programs along y for softmax; expected 0 to "):
+        execute(parse_module(launch.ttir), with_(launch, grid=grid))
+
+
 def with_(launch: Launch, **changes: Any) -> Launch:
     return Launch(**{**launch.__dict__, **changes})
 

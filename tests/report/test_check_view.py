@@ -13,7 +13,7 @@ from tilesight.report.html import page
 from tilesight.report.terminal import report_text
 from tilesight.report.texts import short_paths
 from tilesight.report.view_check import check_view
-from tilesight.roads.model import Check
+from tilesight.roads.model import Check, CheckedCase
 
 
 def test_shapes_stand_against_dtypes() -> None:
@@ -28,6 +28,29 @@ def test_shapes_stand_against_dtypes() -> None:
     assert layouts.column("verdict") == ("✗ inf", "– refused")
     assert reasons.column("cases") == ("f32[0]", "f32[1024] x transposed")
     assert reasons.column("why")[1] == "refused: no"
+
+
+def failing(note: str, *inputs: str) -> list[CheckedCase]:
+    return [replace(samples.check().cases[0], inputs=each, note=note.replace("N", each)) for each in inputs]
+
+
+def test_a_reason_stands_once_whatever_the_sizes_in_it() -> None:
+    """Neither a file's line nor a dtype is a size."""
+    cases = (
+        *failing("failed: a.py:3: N of 1,024 bytes", "97", "1,000", "5", "7"),
+        *failing("failed: a.py:4: N of 1,024 bytes", "8"),
+        *failing("output 0 is torch.float16", "9"),
+        *failing("output 0 is torch.float32", "10"),
+    )
+    *_, reasons = check_view(Catalogue("en"), replace(samples.check(), cases=cases)).matrix
+    assert reasons.column("why") == (
+        "failed: a.py:3: 97 of 1,024 bytes",
+        "failed: a.py:4: 8 of 1,024 bytes",
+        "output 0 is torch.float16",
+        "output 0 is torch.float32",
+    )
+    assert reasons.column("cases") == ("97\n1,000\n5\n… 1 more for the same reason", "8", "9", "10")
+    assert reasons.rows[0][0].title == "97; 1,000; 5; 7"
 
 
 def test_cases_that_hold_have_no_finding() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,17 @@ def test_a_layout_that_is_taken_for_contiguous() -> None:
     assert named(found, "f32[12,20]", "x offset by one element").ok is True
 
 
+def test_a_layout_of_a_case_that_is_wrong_already_is_blamed_for_what_it_brings_about_alone() -> None:
+    def tripled(x: torch.Tensor) -> torch.Tensor:
+        return 3 * x
+
+    case = Case(eager=tripled, hand=checked.double_as_if_contiguous, inputs="f32[12,20]")
+    found = check(case, shapes="12,20", dtypes="f32")
+    (stride,) = [each for each in found.findings if each.kind == "stride"]
+    assert stride.message.startswith("within bounds for a contiguous x; when x is ")
+    assert stride.message.endswith(", lanes leave the tensor")
+
+
 def test_a_grid_over_its_limit_is_a_finding_though_it_never_runs() -> None:
     found = check(lambda: refused.launch_grid((1, 1, 70_000)))
     (finding,) = found.findings
@@ -155,10 +167,40 @@ def test_a_loop_that_never_ends_fails_there_and_the_rest_runs() -> None:
     assert endless.ok is False and f"checked.py:{line_of('while left != 0')}" in endless.note
 
 
+def test_once_a_loop_has_not_ended_others_are_given_up_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilesight.roads.matrix.ROUNDS_AFTER_ENDLESS", 40)
+    found = check(checked.ENDLESS, shapes="7;13;99", dtypes="f32", options=ExecutionOptions(loop_limit=150))
+    rounds = {n: re.findall(r"in its (\d+)th round", named(found, f"f32[{n}]").note) for n in (7, 13, 99)}
+    assert rounds == {7: ["151"], 13: ["41"], 99: ["151"]}
+    notes = [named(found, f"f32[{n}]").note.partition(" (bounded")[2] for n in (7, 13, 99)]
+    assert notes == ["", " lower since f32[7] has not ended)", ""]
+
+
 def test_a_case_over_the_memory_cap_says_so_and_the_rest_runs() -> None:
     found = check(checked.RIGHT, shapes="8;1000", options=ExecutionOptions(memory_cap_bytes=20_000))
     assert named(found, "f32[8]").ok is True
-    assert "the cap is 20,000" in named(found, "f32[1000]").note
+    assert "the memory cap is 20,000 (--memory-cap)" in named(found, "f32[1000]").note
+    assert found.smallest_failing == "f32[1000]"
+
+
+def test_a_case_over_the_memory_cap_is_planned_around_the_blocks_of_its_launcher() -> None:
+    case = Case(eager=checked.doubled, hand=checked.double, inputs="f32[100000]")
+    found = check(case, dtypes="f32", options=ExecutionOptions(memory_cap_bytes=200_000))
+    assert named(found, "f32[100000]").ok is False
+    assert all(named(found, f"f32[{n}]").ok for n in (0, 1, 63, 64, 65, 129, 1009))
+    assert found.smallest_failing == "f32[100000]"
+
+
+def nothing(x: torch.Tensor) -> None:
+    checked.double(x)
+
+
+def test_a_side_that_returns_no_tensor_is_named() -> None:
+    returns = Case(eager=checked.doubled, hand=nothing, inputs="f32[8]")
+    expects = Case(eager=checked.doubled, hand=checked.double, inputs="f32[8]", reference=nothing)
+    notes = [check(case, shapes="8", dtypes="f32").cases[0].note for case in (returns, expects)]
+    assert notes[0] == "the launcher returned no tensor; expected 1 tensor, as the reference returns"
+    assert notes[1] == "the reference returned no tensor; expected one for each that the launcher returns"
 
 
 @pytest.mark.parametrize(
@@ -205,6 +247,8 @@ def test_given_dtypes_replace_the_planned_ones(value: str) -> None:
 def test_what_cannot_be_checked() -> None:
     with pytest.raises(InputError, match="no hand-written launcher"):
         check(checked.WITHOUT_HAND)
+    with pytest.raises(InputError, match="checked:double takes arguments: x"):
+        check(checked.double)  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match="launched no Triton kernel"):
         check(checked.launch_nothing)
     with pytest.raises(InputError, match="for a launch function"):
@@ -230,5 +274,5 @@ def test_a_spec_names_a_case_or_a_launch() -> None:
     assert check_spec(f"{FILE}:RIGHT", shapes="8").subject == "checked:RIGHT"
     unmasked = check_spec(f"{FILE}:launch_unmasked")
     assert unmasked.findings[0].source == Path(FILE).read_text().splitlines()[unmasked.findings[0].line - 1].strip()
-    with pytest.raises(InputError, match="BLOCK is a int"):
+    with pytest.raises(InputError, match="BLOCK is of type int"):
         check_spec(f"{FILE}:BLOCK")

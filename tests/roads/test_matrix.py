@@ -13,7 +13,7 @@ from tilesight.errors import InputError
 from tilesight.roads.failures import is_refusal
 from tilesight.roads.layouts import LAYOUTS
 from tilesight.roads.matrix_inputs import Cell, make_tensors, own_cell, parse_dtypes, parse_shapes
-from tilesight.roads.shapes import MOST_ELEMENTS, MOST_SHAPES, Symbols, block_sizes, plan_sizes
+from tilesight.roads.shapes import MOST_ELEMENTS, MOST_ROUNDS, MOST_SHAPES, Symbols, block_sizes, plan_sizes
 from tilesight.roads.shrink import MOST_RUNS, shrink_sizes
 
 FIVE_SYMBOLS = ((2, 3, 4), (5, 6))
@@ -32,6 +32,14 @@ def shapes_of(symbols: Symbols, *blocks: int) -> list[tuple[tuple[int, ...], ...
 def test_one_size_is_tried_where_kernels_break() -> None:
     lengths = [shape[0] for (shape,) in shapes_of(Symbols(((1000,),)), 64)]
     assert lengths == [0, 1, 7, 63, 64, 65, 97, 129, 257, 1000, 1009, 65_537]
+
+
+def test_a_size_that_is_summed_over_is_large_up_to_so_many_blocks() -> None:
+    symbols = Symbols(((64, 48), (48, 80)))
+    bounded, free = (plan_sizes(symbols, (16, 32), summed) for summed in ({48}, ()))
+    assert max(sizes[48] for sizes in bounded) == 4_099 < MOST_ROUNDS * 16 < 16_411
+    assert [max(sizes[size] for sizes in bounded) for size in (64, 80)] == [65_537, 65_537]
+    assert max(sizes[48] for sizes in free) == 65_537
 
 
 def test_equal_sizes_vary_together_and_others_alone() -> None:

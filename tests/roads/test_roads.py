@@ -89,7 +89,7 @@ def test_large_graphs_say_not_measured_and_allocate_nothing(user_file: Path) -> 
     ("name", "inputs", "message"),
     [
         (":missing", "f32[3]", "no 'missing' in it"),
-        (":number", "f32[3]", "number is a int"),
+        (":number", "f32[3]", "number is of type int"),
         (":scale", "f32[3],f32[4]", "model.py:4: the function failed on these inputs"),
         (":scale", "f32[3", "--inputs: cannot read"),
         (":NeedsWidth", "f32[3]", "can be built without arguments"),
@@ -140,7 +140,7 @@ def test_compare_pairs_the_lines_of_both_kernels(comparison: Comparison) -> None
 
 
 def test_compare_refuses_what_is_no_case(user_file: Path) -> None:
-    with pytest.raises(InputError, match="scale is a function"):
+    with pytest.raises(InputError, match="scale is of type function"):
         compare_spec(f"{user_file}:scale", on=None, target="h200")
     with pytest.raises(UnsupportedError, match="--on gpu"):
         compare_spec(f"{LESSONS}/04c_triton_fused_add_relu.py:CASE", on="gpu", target="h200")

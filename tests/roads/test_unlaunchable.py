@@ -14,6 +14,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.backends.nvidia.compiler import min_dot_size
 
 import tilesight
 from tests.kernels import basic, refused
@@ -67,6 +68,18 @@ def test_the_limit_is_the_target_s(target: str, said: str) -> None:
     found = findings_of(partial(refused.launch_stages, 5, (128, 128, 64), num_warps=8), target)
     wanted = f"needs 131,072 bytes of shared memory a block, where {target} has {said}"
     assert [wanted in each.message for each in found] == [True] * bool(said)
+
+
+def test_a_product_over_fewer_than_the_compiler_takes() -> None:
+    """What tl.dot refuses depends on Triton: the back end that compiles for the GPU is asked for the least."""
+    least = int(min_dot_size(find_target("h200"))(tl.float32, tl.float32)[2])
+    assert findings_of(partial(refused.launch_multiply, 16, least)) == []
+    finding = the_finding(findings_of(partial(refused.launch_multiply, 16, least // 2)))
+    assert f"K >= {least}" in finding.message and finding.line == line_of(refused.multiply, "tl.dot")
+
+
+def test_an_empty_grid_is_launched_with_any_other_extent() -> None:
+    assert findings_of(partial(refused.launch_grid, (0, 70_000))) == []
 
 
 def test_threads_with_both_figures() -> None:
@@ -124,6 +137,13 @@ def test_a_compile_error_names_the_helper_s_line() -> None:
     assert finding.line == line_of(refused.lanes, "tl.arange")
     assert "increment_by_helper does not compile for h200: arange's range must be a power of 2" in finding.message
     assert "`return tl.arange(0, COUNT)`" in finding.message and "next_power_of_2" in finding.hint
+
+
+def test_a_block_of_nothing_and_a_type_without_the_function() -> None:
+    empty = the_finding(findings_of(partial(refused.launch_block, refused.normalise, 0)))
+    assert empty.line == line_of(refused.normalise, "tl.arange") and "return before the launch" in empty.hint
+    half = the_finding(findings_of(partial(refused.launch_block, refused.exponential_of_half, 64)))
+    assert half.line == line_of(refused.exponential_of_half, "tl.exp") and "x.to(tl.float32)" in half.hint
 
 
 def test_the_assembler_s_error_names_the_helper_s_line() -> None:

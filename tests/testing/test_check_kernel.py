@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from importlib import metadata
@@ -11,6 +12,7 @@ import pytest
 
 from tests.kernels import checked
 from tests.report import samples
+from tilesight.engine import ExecutionOptions
 from tilesight.errors import InputError
 from tilesight.testing import check_kernel
 from tilesight.testing.kernels import failure_text
@@ -54,6 +56,14 @@ def test_a_kind_may_be_allowed() -> None:
         check_kernel(checked.CONTIGUOUS_ONLY, shapes="12,20", dtypes="f32", allow=["precision"])
     with pytest.raises(InputError, match="allow="):
         check_kernel(checked.launch_right, allow=["bounds"])
+
+
+def test_limits_and_scales_are_handed_on() -> None:
+    with pytest.raises(AssertionError, match="in its 31th round"):
+        check_kernel(checked.ENDLESS, shapes="7", dtypes="f32", options=ExecutionOptions(loop_limit=30))
+    found = check_kernel(checked.ROW_SUM, shapes="6,50", dtypes="f32", target="a100", seed=3, scale_to=2**20)
+    scaled = f"f32[{6 * math.ceil(2**20 / (6 * 50))},50]"
+    assert found.target == "a100" and [scaled in each.message for each in found.findings] == [True]
 
 
 def test_wrong_numbers_alone_are_a_failure() -> None:

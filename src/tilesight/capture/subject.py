@@ -93,13 +93,21 @@ def look_up(module: ModuleType, spec: Spec) -> Any:
     found: Any = module
     for part in spec.name.split("."):
         if not hasattr(found, part):
-            public = [name for name in vars(module) if not name.startswith("_")]
-            near = difflib.get_close_matches(spec.name, public, n=3) or sorted(public)[:8]
-            raise InputError(
-                f"no {spec.name!r} in it", where=str(spec.path), expected=f"a name such as {', '.join(near)}"
-            )
+            public = _public_names(module)
+            near = ", ".join(difflib.get_close_matches(spec.name, public, n=3) or public[:8])
+            if not spec.name:
+                raise InputError(
+                    "no name after the file", where=str(spec.path), expected=f"FILE.py:NAME, one of {near}"
+                )
+            raise InputError(f"no {spec.name!r} in it", where=str(spec.path), expected=f"a name such as {near}")
         found = getattr(found, part)
     return found
+
+
+def _public_names(module: ModuleType) -> list[str]:
+    """What the file itself gives a name to: no modules that it imports."""
+    values = vars(module).items()
+    return sorted(name for name, value in values if not name.startswith("_") and not isinstance(value, ModuleType))
 
 
 def inputs_for(subject: Any, module: ModuleType, text: str | None, spec: Spec) -> list[Any]:
@@ -133,7 +141,9 @@ def without_weights(subject: Any, spec: Spec) -> Any:
         return _build_on_meta(subject, spec)
     if not callable(subject):
         raise InputError(
-            f"{spec.name} is a {type(subject).__name__}", where=str(spec.path), expected="a function or an nn.Module"
+            f"{spec.name} is of type {type(subject).__name__}",
+            where=str(spec.path),
+            expected="a function or an nn.Module",
         )
     return subject
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tilesight.checks.clash import Clash, Overwrite
 from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.footprint import Footprint
@@ -16,12 +18,18 @@ WASTED_SHARE = 0.5
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 
 
-def find_races(footprint: Footprint, launch: Launch) -> list[Finding]:
-    """One finding for each pair of lines, tensor and kind of clash; stores of equal values are notes."""
+def find_races(footprint: Footprint, launch: Launch, elsewhere: Collection[Clash] = ()) -> list[Finding]:
+    """One finding for each pair of lines, tensor and kind of clash; stores of equal values are notes.
+
+    Args: elsewhere: clashes that another finding tells of
+    """
     merged: dict[tuple[object, ...], Clash] = {}
+    told = set(map(id, elsewhere))
     for clash in footprint.clashes.values():
+        if id(clash) in told:
+            continue
         key = (*line_of(_store_of(clash), launch), line_of(_other_of(clash), launch), id(clash.memory))
-        known = merged.setdefault((*key, _is_within(clash)), clash)
+        known = merged.setdefault((*key, is_within(clash)), clash)
         if known is not clash:
             known.is_benign = known.is_benign and clash.is_benign
             known.units += clash.units
@@ -37,7 +45,7 @@ def _other_of(clash: Clash) -> Operation:
     return clash.second if _store_of(clash) is clash.first else clash.first
 
 
-def _is_within(clash: Clash) -> bool:
+def is_within(clash: Clash) -> bool:
     """Whether it is between threads of one program."""
     return clash.programs[0] == clash.programs[1]
 
@@ -64,7 +72,7 @@ def _race_message(clash: Clash, launch: Launch) -> str:
     tensor = f"{name_of(clash.memory)} (element {clash.element})"
     lines = [f"line {line_of(operation, launch)[1]}" for operation in (clash.first, clash.second)]
     first, second = VERBS[clash.first_kind], VERBS[clash.second_kind]
-    if _is_within(clash):
+    if is_within(clash):
         if clash.first is clash.second:
             return f"several lanes of program {clash.programs[1]} write {tensor} in one store{_values(clash)}"
         return (
@@ -89,7 +97,7 @@ def _values(clash: Clash) -> str:
 def _race_hint(clash: Clash) -> str:
     if clash.is_benign:
         return "harmless as long as the values are equal; let one program store it"
-    if _is_within(clash):
+    if is_within(clash):
         if clash.first is clash.second:
             return "give each lane an address of its own, or reduce the lanes first"
         return "put tl.debug_barrier() between the two, or keep the values in registers"

@@ -2,104 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilesight.checks.cut_short import Shortage, find_shortage
 from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import launch_line, line_of, name_of, variable_of
+from tilesight.checks.reach import MaskReach, Reach, has_scalar_base, loads_under, side_of_offsets
 from tilesight.checks.shadow import ShadowRegion
 from tilesight.checks.slices import flow_of
 from tilesight.checks.unwritten import NOBODY
-from tilesight.engine.communication import ATOMICS, LOADS, STORES, UPDATES
+from tilesight.engine.communication import ATOMICS, LOADS, STORES, UPDATES, pointer_sources
 from tilesight.engine.launch import Launch, Memory
-from tilesight.engine.listener import Executed, Listener
-from tilesight.engine.values import LaneSum
 from tilesight.ir.module import Module, Operation, Value
 
-BELOW = {"slt": 0, "ult": 0, "sle": 1, "ule": 1}
-ABOVE = {"sgt": 0, "ugt": 0, "sge": 1, "uge": 1}
-INCLUDED = {**BELOW, **ABOVE}
-"""Comparisons of offsets with a bound: 1 where the bound itself is let through."""
-
 AXES = "xyz"
-
-
-@dataclass
-class _Reach:
-    """How far the offsets of one comparison go, and how far they may."""
-
-    highest: int
-    bound: int
-
-
-class MaskReach(Listener):
-    """For each comparison of a store's mask that the program id enters: how far its offsets reach."""
-
-    hears_in_any_order = True
-
-    def __init__(self, module: Module) -> None:
-        self._sides = _bounded_offsets(module)
-        self.reached: dict[Operation, _Reach] = {}
-
-    def watched(self, module: Module) -> Collection[Operation]:
-        return self._sides.keys()
-
-    def after_step(self, executed: Executed) -> None:
-        side = self._sides[executed.operation]
-        predicate = str(executed.operation.attributes["predicate"])
-        bound = _highest(executed.operands[1 - side]) + INCLUDED[predicate]
-        highest = _highest(executed.operands[side])
-        known = self.reached.get(executed.operation)
-        if known is None:
-            self.reached[executed.operation] = _Reach(highest, bound)
-        else:
-            known.highest, known.bound = max(known.highest, highest), max(known.bound, bound)
-
-    def fallen_short(self) -> dict[Operation, _Reach]:
-        """The comparisons whose offsets end before the bound."""
-        return {each: reach for each, reach in self.reached.items() if reach.highest + 1 < reach.bound}
-
-
-def _highest(value: NDArray[np.generic] | LaneSum) -> int:
-    return value.bounds[1] if isinstance(value, LaneSum) else int(value.max(initial=0))
-
-
-@lru_cache(maxsize=64)
-def _bounded_offsets(module: Module) -> dict[Operation, int]:
-    """Comparisons of stores' masks that bound offsets made of the program id → the operand that holds those."""
-    flow = flow_of(module)
-    found: dict[Operation, int] = {}
-    for store in _stores(module):
-        masks = store.operand_segments.get("mask", ())
-        for operation in flow.backward(*masks) if masks else ():
-            predicate = str(operation.attributes.get("predicate", ""))
-            if operation.name != "arith.cmpi" or predicate not in INCLUDED:
-                continue
-            side = _side_of_offsets(operation)
-            offsets, bound = operation.operands[side], operation.operands[1 - side]
-            if _has_program(flow.backward(offsets)) and _is_uniform(bound, module):
-                found[operation] = side
-    return found
-
-
-def _has_program(operations: Iterable[Operation]) -> bool:
-    names = {operation.name for operation in operations}
-    return "tt.get_program_id" in names and not names & (LOADS | ATOMICS)
-
-
-def _is_uniform(value: Value, module: Module) -> bool:
-    """Whether a bound is one number for the whole launch."""
-    names = {operation.name for operation in flow_of(module).backward(value)}
-    return not names & (LOADS | ATOMICS | {"tt.get_program_id", "tt.make_range"})
-
-
-def _stores(module: Module) -> list[Operation]:
-    return [operation for operation in module.walk() if operation.name in STORES | UPDATES]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +33,16 @@ class Output:
         launch: the launch
         operation: its first store to the tensor
         short: the comparison of the store's mask that the grid does not exhaust, with its reach
+        shortage: the axis that ends early, where the programs' own stores tell it
+        may_end_early: no order of the programs' stores settles it, and each of them stored something
     """
 
     memory: Memory
     launch: Launch
     operation: Operation
-    short: tuple[Operation, _Reach] | None
+    short: tuple[Operation, Reach] | None
+    shortage: Shortage | None = None
+    may_end_early: bool = False
 
     def missing(self) -> NDArray[np.int64]:
         """[N] the elements, in row-major order, that nothing has written by now."""
@@ -134,7 +60,7 @@ def note_written(footprint: Footprint, reach: MaskReach, launch: Launch) -> list
     """Set the flags of what the launch wrote; the outputs that are not full yet."""
     outputs: list[Output] = []
     regions = {id(region): region for region in footprint.regions.values()}
-    short = _worst(reach)
+    short = _worst(reach.fallen_short())
     for region in regions.values():
         touched = _touched(region)
         stores = footprint.stores.get(id(region), [])
@@ -142,12 +68,14 @@ def note_written(footprint: Footprint, reach: MaskReach, launch: Launch) -> list
             if memory.undefined is not None and touched is not None:
                 _set_flags(memory, region, touched)
                 if stores and not region.view_of(memory, touched).all() and region.view_of(memory, touched).any():
-                    outputs.append(Output(memory, launch, stores[0], short))
+                    output = Output(memory, launch, stores[0], short)
+                    shortage, is_settled = find_shortage(region, memory, output.missing(), launch)
+                    may_end_early = not is_settled and bool(footprint.active_programs.all())
+                    outputs.append(replace(output, shortage=shortage, may_end_early=may_end_early))
     return outputs
 
 
-def _worst(reach: MaskReach) -> tuple[Operation, _Reach] | None:
-    short = reach.fallen_short()
+def _worst(short: Mapping[Operation, Reach]) -> tuple[Operation, Reach] | None:
     return max(short.items(), key=lambda item: item[1].bound - item[1].highest, default=None)
 
 
@@ -178,8 +106,8 @@ def find_never_written(outputs: Sequence[Output]) -> list[Finding]:
         missing = output.missing()
         if len(missing):
             found.append(_never_written(output, missing))
-            if output.short is not None or _is_tail(output, missing):
-                found.append(_too_few(output.memory, output.launch, output.short, missing))
+            if output.short is not None or output.shortage is not None or _is_tail(output, missing):
+                found.append(_too_few(output.memory, output.launch, output.short, missing, output.shortage))
     return found
 
 
@@ -189,7 +117,7 @@ def _is_tail(output: Output, missing: NDArray[np.int64]) -> bool:
     row = memory.elements // max(1, memory.shape[0]) if memory.shape else 1
     first = int(missing[0])
     is_suffix = len(missing) == memory.elements - first
-    return is_suffix and first > 0 and first % row == 0 and output.launch.programs > 1
+    return output.may_end_early and is_suffix and first > 0 and first % row == 0 and output.launch.programs > 1
 
 
 def _never_written(output: Output, missing: NDArray[np.int64]) -> Finding:
@@ -218,11 +146,14 @@ def _shape(memory: Memory) -> str:
     return f"[{', '.join(map(str, memory.shape))}]"
 
 
-def find_short_grids(footprint: Footprint, reach: MaskReach, launch: Launch) -> list[Finding]:
-    """A grid that leaves part of a tensor, which was defined before, untouched although its mask lets more through."""
-    short = _worst(reach)
+def find_short_grids(footprint: Footprint, reach: MaskReach, module: Module, launch: Launch) -> list[Finding]:
+    """A grid that leaves part of a tensor, which was defined before, untouched although its mask lets more through.
+
+    Where an argument enters the offsets, another launch may do the rest: nothing is said then.
+    """
+    short = _worst({each: r for each, r in reach.fallen_short().items() if not has_scalar_base(each, module)})
     if short is None:
-        return []
+        return _find_unread_tails(reach, module, launch)
     found: list[Finding] = []
     for region in {id(region): region for region in footprint.regions.values()}.values():
         touched = _touched(region)
@@ -233,18 +164,59 @@ def find_short_grids(footprint: Footprint, reach: MaskReach, launch: Launch) -> 
             missing = np.flatnonzero(~seen.all(axis=-1).reshape(-1))
             if 0 < len(missing) < memory.elements and short[1].bound <= memory.elements:
                 found.append(_too_few(memory, launch, short, missing))
-    return found
+    return found or _find_unread_tails(reach, module, launch)
+
+
+def _find_unread_tails(reach: MaskReach, module: Module, launch: Launch) -> list[Finding]:
+    """Tensors whose last tiles no program reads, although the mask of the load lets a whole extent of them in."""
+    found: dict[str, Finding] = {}
+    for operation, short in reach.tiles_fallen_short().items():
+        for load in loads_under(operation, module):
+            for source in pointer_sources(module.kernel).get(load.operands[0], frozenset()):
+                memory = launch.arguments[source].value if source >= 0 else None
+                if isinstance(memory, Memory) and short.bound in (memory.elements, *memory.shape):
+                    found.setdefault(name_of(memory), _unread_tail(memory, launch, operation, short))
+    return list(found.values())
+
+
+def _unread_tail(memory: Memory, launch: Launch, operation: Operation, reach: Reach) -> Finding:
+    file, line = launch_line(launch)
+    tensor, where = name_of(memory), line_of(operation, launch)[1]
+    name = variable_of(operation.operands[side_of_offsets(operation)]) or "offsets"
+    return Finding(
+        kind="grid",
+        file=file,
+        line=line,
+        programs=(),
+        program_count=0,
+        lanes=(0, 0),
+        lane_count=0,
+        tensor=tensor,
+        message=f"grid {launch.grid} is too small: {name} reaches {reach.highest} where the mask in line {where} lets "
+        f"everything below {reach.bound} in, the extent of {tensor} {_shape(memory)}; the rest is read by none",
+        hint="launch triton.cdiv(n, BLOCK) programs along each axis, with the BLOCK of this launch",
+        level="warning",
+    )
 
 
 def _too_few(
-    memory: Memory, launch: Launch, short: tuple[Operation, _Reach] | None, missing: NDArray[np.int64]
+    memory: Memory,
+    launch: Launch,
+    short: tuple[Operation, Reach] | None,
+    missing: NDArray[np.int64],
+    shortage: Shortage | None = None,
 ) -> Finding:
     file, line = launch_line(launch)
     tensor = name_of(memory)
     reason = f"its programs end before the last {len(missing)} of the tensor's {memory.elements} elements"
+    hint = "launch triton.cdiv(n, BLOCK) programs along each axis, with the BLOCK of this launch"
+    if shortage is not None:
+        axis = AXES[shortage.axis]
+        reason = f"its {launch.grid[shortage.axis]} programs along {axis} end where {shortage.extent} reach the end"
+        hint = f"launch as many programs along {axis} as there are tiles: {shortage.extent} for this tensor"
     if short is not None:
         operation, reach = short
-        name = variable_of(operation.operands[_side_of_offsets(operation)]) or "offsets"
+        name = variable_of(operation.operands[side_of_offsets(operation)]) or "offsets"
         where = line_of(operation, launch)[1]
         reason = f"{name} reaches {reach.highest} where the mask in line {where} lets everything below {reach.bound} in"
     return Finding(
@@ -257,12 +229,8 @@ def _too_few(
         lane_count=len(missing),
         tensor=tensor,
         message=f"grid {launch.grid} is too small: {reason}; {len(missing)} elements of {tensor} are stored by none",
-        hint="launch triton.cdiv(n, BLOCK) programs along each axis, with the BLOCK of this launch",
+        hint=hint,
     )
-
-
-def _side_of_offsets(operation: Operation) -> int:
-    return 0 if str(operation.attributes["predicate"]) in BELOW else 1
 
 
 def find_idle_programs(footprint: Footprint, module: Module, launch: Launch) -> list[Finding]:

@@ -12,7 +12,7 @@ from tilesight.checks.clash import BARRIERS, Clash, Overwrite
 from tilesight.checks.clocks import Clocks, synchronises
 from tilesight.checks.finding import SHOWN_PROGRAMS
 from tilesight.checks.replay import overlap_groups
-from tilesight.checks.shadow import FlatPlace, ShadowRegion, WindowPlace, collapses, flat_of, window_of
+from tilesight.checks.shadow import FlatPlace, ShadowRegion, WindowPlace, collapses, flat_of, same_as_memory, window_of
 from tilesight.checks.unwritten import NOBODY, Unwritten, UnwrittenReads
 from tilesight.engine.communication import loaded_memories, written_memories
 from tilesight.engine.launch import Launch, Memory
@@ -20,6 +20,7 @@ from tilesight.engine.listener import Access, Executed, Listener
 from tilesight.ir.module import Module, Operation
 
 SEVERAL = -2
+KINDS = ("load", "store", "atomic")
 
 
 class Footprint(Listener):
@@ -121,6 +122,7 @@ class Footprint(Listener):
             fresh = window.holds((before == NOBODY) | (before == window.programs))
             if own and fresh and window.has_distinct_lanes(reader):
                 window.write(reader, window.programs.astype(np.int32))
+                window.write(region.map("reader_op", np.int16, -1), self._number(access.operation))
                 self._mark_read(region, window)
                 return
         self._load_flat(access, memory, region, flat_of(access, region))
@@ -183,7 +185,7 @@ class Footprint(Listener):
         index, programs = place.index, place.programs
         writer = region.map("writer", np.int32, NOBODY)
         before = writer[index]
-        same_bits = self._same_as_memory(memory, region, place)
+        same_bits = same_as_memory(memory, region, place)
         others = (before >= 0) & (before != programs)
         others &= self._unordered(region, "writer", index, before, programs)
         self._clash(region, memory, place, others, "writer", number, ("store", "store"), same_bits)
@@ -236,15 +238,6 @@ class Footprint(Listener):
             ("store", "store"),
             same,
         )
-
-    def _same_as_memory(self, memory: Memory, region: ShadowRegion, place: FlatPlace) -> NDArray[np.bool_] | None:
-        """[N] which lanes store what memory holds already."""
-        if place.values is None or not len(place.index):
-            return None
-        item = place.values.dtype.itemsize
-        elements = memory.data[: len(memory.data) // item * item].view(place.values.dtype)
-        offset = place.index * region.unit_bytes - (memory.address - region.address)
-        return elements[offset // item] == place.values
 
     def _note_overwrites(
         self, region: ShadowRegion, memory: Memory, place: FlatPlace, before: NDArray[Any], number: int
@@ -303,13 +296,26 @@ class Footprint(Listener):
         if name != "writer" and self._clocks is None:
             shared = ((before >= 0) & (before != programs)) | (before == SEVERAL) | (known[index] != programs)
             known[index[shared]] = SEVERAL
-        region.map(f"{name}_op", np.int16, -1)[index] = number
+        numbers = region.map(f"{name}_op", np.int16, -1)
+        if name == "reader":
+            self._keep_other_reader(region, index, before, programs)
+        numbers[index] = number
         if self._clocks is not None:
             region.map(f"{name}_epoch", np.int32, 0)[index] = self._clocks.epoch(programs)
         if self._has_threads:
             region.map(f"{name}_lane", np.int32, -1)[index] = place.lanes
             region.map(f"{name}_block", np.int32, -1)[index] = place.block_lanes
             region.map(f"{name}_phase", np.int32, -1)[index] = self._phases[programs]
+
+    def _keep_other_reader(
+        self, region: ShadowRegion, index: NDArray[Any], before: NDArray[Any], programs: NDArray[Any]
+    ) -> None:
+        """Of a unit that several programs read, remember another reader than the last one."""
+        last = region.map("reader_last", np.int32, NOBODY)
+        previous = np.where(before == SEVERAL, last[index], before)
+        others = index[(previous >= 0) & (previous != programs)]
+        region.map("reader_other_op", np.int16, -1)[others] = region.map("reader_op", np.int16, -1)[others]
+        last[index] = programs
 
     def _unordered(
         self, region: ShadowRegion, name: str, index: NDArray[Any], found: NDArray[Any], programs: NDArray[Any]
@@ -350,9 +356,14 @@ class Footprint(Listener):
             return
         firsts = region.map(f"{name}_op", np.int16, -1)[place.index]
         partners = region.map(name, np.int32, NOBODY)[place.index]
+        codes = tuple(KINDS.index(kind) for kind in kinds)
+        if name == "reader":
+            last = region.map("reader_last", np.int32, NOBODY)[place.index]
+            others = region.map("reader_other_op", np.int16, -1)[place.index]
+            firsts = np.where((partners == SEVERAL) & (last == place.programs) & (others >= 0), others, firsts)
         for first in np.unique(firsts[meets]):
             chosen = meets & (firsts == first)
-            self._report(region, memory, place, chosen, (int(first), number, *_codes(kinds)), partners, kinds, same)
+            self._report(region, memory, place, chosen, (int(first), number, *codes), partners, kinds, same)
 
     def _report(
         self,
@@ -386,8 +397,3 @@ class Footprint(Listener):
         known.is_benign = known.is_benign and is_benign
         known.units += int(np.count_nonzero(meets))
         known.seen_programs.update(np.unique(place.programs[meets])[:SHOWN_PROGRAMS].tolist())
-
-
-def _codes(kinds: tuple[str, str]) -> tuple[int, int]:
-    names = ("load", "store", "atomic")
-    return names.index(kinds[0]), names.index(kinds[1])

@@ -233,12 +233,15 @@ def _divided(operation: Operation, intervals: Intervals) -> Interval:
 
 
 def _remainder(operation: Operation, intervals: Intervals) -> Interval:
-    """Of something not negative: below the divisor, which is a size and so not negative either."""
+    """Below the divisor, which is a size and so not negative, whatever is divided; of its sign or zero."""
     left, right = (intervals.of(operand) for operand in operation.operands)
-    if left.low < 0 or right.high < 1:
+    if right.high < 1:
         return _full(operation.results[0])
     below = right.shifted(-1, -1)
-    return Interval(0, min(left.high, below.high), NO_BOUNDS, {**left.at_most, **below.at_most})
+    if left.low >= 0:
+        return Interval(0, min(left.high, below.high), NO_BOUNDS, {**left.at_most, **below.at_most})
+    low, high = max(left.low, -below.high), min(max(left.high, 0), below.high)
+    return Interval(low, high, NO_BOUNDS, below.at_most)
 
 
 def _shifted_right(operation: Operation, intervals: Intervals) -> Interval:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,6 +21,8 @@ Place = tuple[str, int, int]
 def find_wasted_masks(module: Module, launch: Launch, variants: Callable[[], Iterable[Module]]) -> list[Finding]:
     """Comparisons in masks that hold in every lane whatever the shapes, one finding a line.
 
+    A note where the rest of the mask is needed.
+
     A comparison with a compile-time constant may be needed by another value of the constant: what is
     proven of the module must hold in every variant of it as well.
 
@@ -32,38 +34,61 @@ def find_wasted_masks(module: Module, launch: Launch, variants: Callable[[], Ite
     proven = _proven_places(module)
     if not proven:
         return []
+    answer = _answer_of(module, tuple(sorted((name, repr(value)) for name, value in launch.constexprs.items())))
+    if answer.proven is None:
+        answer.proven = _proven_in_all(proven, launch, variants)
+    return _findings(answer.proven, launch)
+
+
+@dataclass
+class _Answer:
+    """What was proven of a kernel's masks, once somebody has asked."""
+
+    proven: dict[Place, list[_Use]] | None = None
+
+
+@lru_cache(maxsize=64)
+def _answer_of(module: Module, constexprs: tuple[tuple[str, str], ...]) -> _Answer:
+    """The answer for a kernel: launches of it differ in nothing that this check looks at."""
+    return _Answer()
+
+
+def _proven_in_all(
+    proven: dict[Place, list[_Use]], launch: Launch, variants: Callable[[], Iterable[Module]]
+) -> dict[Place, list[_Use]]:
+    """What holds in every variant too; nothing where there are constants and no variant of them."""
     has_constants = any(isinstance(value, int) and not isinstance(value, bool) for value in launch.constexprs.values())
     seen = 0
     for variant in variants():
         seen += 1
         proven = {place: use for place, use in proven.items() if place not in _doubtful_places(variant)}
         if not proven:
-            return []
-    if has_constants and not seen:
-        return []
-    return _findings(proven, launch)
+            return {}
+    return {} if has_constants and not seen else proven
 
 
 @dataclass(frozen=True)
 class _Use:
-    """A comparison in the mask of a memory operation, and whether it is all there is to the mask."""
+    """A comparison in the mask of a memory operation, and the places of all parts of the mask; None has none."""
 
     comparison: Operation
     access: Operation
-    is_whole: bool
+    parts: tuple[Place | None, ...]
 
 
 def _findings(proven: dict[Place, list[_Use]], launch: Launch) -> list[Finding]:
     lines: dict[tuple[str, int], list[_Use]] = {}
     for uses in proven.values():
         lines.setdefault(line_of(uses[0].comparison, launch), []).extend(uses)
-    return [_finding(file, line, uses, launch) for (file, line), uses in lines.items()]
+    return [_finding(file, line, uses, proven, launch) for (file, line), uses in lines.items()]
 
 
-def _finding(file: str, line: int, uses: list[_Use], launch: Launch) -> Finding:
+def _finding(file: str, line: int, uses: list[_Use], proven: Collection[Place | None], launch: Launch) -> Finding:
+    """The finding of a line; a comparison too many in a mask that is needed all the same costs next to nothing."""
     accesses = sorted({line_of(use.access, launch)[1] for use in uses})
     where = f"line{'s' * (len(accesses) > 1)} {', '.join(map(str, accesses))}"
-    is_whole = all(use.is_whole for use in uses)
+    wasted = [all(part in proven for part in use.parts) for use in uses]
+    is_whole = all(wasted)
     what = "the mask" if is_whole else "a part of the mask"
     hint = "leave the mask out" if is_whole else "leave this comparison out of the mask"
     return Finding(
@@ -77,7 +102,7 @@ def _finding(file: str, line: int, uses: list[_Use], launch: Launch) -> Finding:
         tensor="",
         message=f"{what} of {where} is true in every lane of every launch, whatever the shapes and block sizes",
         hint=hint,
-        level="warning",
+        level="warning" if any(wasted) else "note",
     )
 
 
@@ -100,12 +125,12 @@ def _judged(module: Module) -> tuple[dict[Place, list[_Use]], set[Place]]:
     for access in module.walk():
         for mask in access.operand_segments.get("mask", ()):
             parts = list(judge.parts(mask))
-            for part in parts:
-                if part is None:
+            places = tuple(None if part is None else _place_of(part.location) for part in parts)
+            for part, place in zip(parts, places, strict=True):
+                if part is None or place is None:
                     continue
-                place = _place_of(part.location)
                 if judge.holds(part):
-                    proven.setdefault(place, []).append(_Use(part, access, len(parts) == 1))
+                    proven.setdefault(place, []).append(_Use(part, access, places))
                 else:
                     doubtful.add(place)
     return proven, doubtful

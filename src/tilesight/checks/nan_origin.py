@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
+from tilesight.checks.finding import SHOWN_PROGRAMS, Finding, Level
 from tilesight.checks.lane_labels import (
     ALONG_AXIS,
     MOVES,
@@ -31,6 +31,7 @@ from tilesight.checks.lane_labels import (
 )
 from tilesight.checks.no_lanes import divides_by_nothing
 from tilesight.checks.place import line_of, name_of
+from tilesight.checks.poles import is_of_its_lane_alone, is_pole
 from tilesight.checks.program_trace import Labels, ProgramTrace, Step, trace_programs
 from tilesight.checks.replay import Replay
 from tilesight.checks.suspects import Suspects
@@ -70,6 +71,7 @@ class _Origin:
     operands: tuple[float, ...]
     result: float
     has_no_valid_lane: bool = False
+    gives_nan: bool = False
     stored: dict[int, int] = field(default_factory=dict[int, int])
     tensor: str = ""
     lanes: tuple[int, int] = (0, 0)
@@ -144,13 +146,14 @@ class NonFiniteTrace(ProgramTrace):
         return number
 
     def _store(self, step: Step) -> None:
-        labels = _stored_labels(step)
+        value, labels = _stored(step)
         if labels is None or not step.accesses:
             return
         found = np.broadcast_to(np.where(active_lanes(step), labels, np.int16(0)), step.accesses[0].shape)
         for number in numbers_in(np.where((found > FILL) & (found < GIVEN), found, np.int16(0))):
             origin = self.origins[number]
             lanes = np.flatnonzero(found == number)
+            origin.gives_nan |= bool(np.isnan(np.broadcast_to(value, found.shape)[found == number]).any())
             if not origin.stored:
                 origin.tensor = name_of(step.accesses[0].memory)
                 origin.lanes = int(lanes[0]), int(lanes[-1])
@@ -158,10 +161,13 @@ class NonFiniteTrace(ProgramTrace):
             origin.stored[step.program] = origin.stored.get(step.program, 0) + len(lanes)
 
 
-def _stored_labels(step: Step) -> Labels | None:
-    if step.operation.operand_segments.get("value"):
-        return operand_of(step, "value")[1]
-    return step.labels[2 if step.operation.name == "tt.atomic_cas" else 1]
+def _stored(step: Step) -> tuple[NDArray[Any], Labels | None]:
+    """What a store or an atomic writes, with its labels."""
+    values = step.operation.operand_segments.get("value", ())
+    place = 2 if step.operation.name == "tt.atomic_cas" else 1
+    if values:
+        place = step.operation.operands.index(values[0])
+    return full_value(step.operands[place], step.operation.operands[place]), step.labels[place]
 
 
 def _load(step: Step, result: NDArray[Any], bad: Mask) -> Labels:
@@ -235,6 +241,9 @@ def _finding(origin: _Origin, replay: Replay) -> Finding:
     file, line = line_of(origin.operation, replay.launch)
     kind, hint = _cause(origin)
     first = min(origin.stored)
+    level: Level = "error"
+    if _is_exact(origin, replay.module):
+        level, hint = "note", "nothing, where this is the function's value at that point; else keep the argument off it"
     return Finding(
         kind=kind,
         file=file,
@@ -246,6 +255,16 @@ def _finding(origin: _Origin, replay: Replay) -> Finding:
         tensor=origin.tensor,
         message=f"{_words(origin)} in program {first}, lane {origin.lane}; it is stored to {origin.tensor}",
         hint=hint,
+        level=level,
+    )
+
+
+def _is_exact(origin: _Origin, module: Module) -> bool:
+    """Whether what is stored is the infinity that an elementwise function has at this number, such as 1 / 0."""
+    return (
+        not origin.gives_nan
+        and is_pole(origin.operation, origin.operands, origin.result)
+        and is_of_its_lane_alone(origin.operation, module)
     )
 
 

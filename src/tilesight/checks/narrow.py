@@ -220,15 +220,20 @@ def call_text(lines: Sequence[str], index: int) -> str:
     if not 0 <= index < len(lines):
         return ""
     text = textwrap.dedent("\n".join(line.rstrip("\n") for line in lines))
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return lines[index]
-    statements = [each for each in ast.walk(tree) if isinstance(each, ast.stmt) and not hasattr(each, "body")]
-    for each in statements:
+    for each in _simple_statements(text):
         if each.lineno <= index + 1 <= (each.end_lineno or each.lineno):
             return ast.get_source_segment(text, each) or lines[index]
     return lines[index]
+
+
+@lru_cache(maxsize=8)
+def _simple_statements(text: str) -> tuple[ast.stmt, ...]:
+    """The statements of a file that hold no others; none where it is not Python."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return ()
+    return tuple(each for each in ast.walk(tree) if isinstance(each, ast.stmt) and not hasattr(each, "body"))
 
 
 def _defined_in(operation: Operation) -> Iterator[Value]:

@@ -1,47 +1,42 @@
-"""What shows only when a launch runs again: in another order, without overlap, a second time."""
+"""What shows only when a launch runs again: in another order, a second time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilesight.checks.differences import differ, difference_text, is_rounding
 from tilesight.checks.finding import Finding, Level
 from tilesight.checks.place import line_of, name_of
-from tilesight.checks.replay import Replay, overlap_groups, with_memories
+from tilesight.checks.replay import Replay, with_memories
+from tilesight.checks.slices import flow_of
 from tilesight.engine import Launch, Memory, execute
-from tilesight.engine.communication import (
-    LOADS,
-    STORES,
-    UPDATES,
-    loaded_memories,
-    pointer_sources,
-    written_memories,
-)
-from tilesight.engine.values import BFLOAT16
+from tilesight.engine.communication import ATOMICS, STORES, UPDATES, pointer_sources, written_memories
+from tilesight.engine.plan import plan_module
 from tilesight.errors import TilesightError
 from tilesight.ir.module import Module, Operation
+from tilesight.ir.types import FloatType, element_type
 
-FLOATS: dict[str, np.dtype[Any]] = {
-    "float64": np.dtype(np.float64),
-    "float32": np.dtype(np.float32),
-    "float16": np.dtype(np.float16),
-    "bfloat16": BFLOAT16,
-}
 SEED = 0
 
 
 def find_order_dependence(replay: Replay) -> list[Finding]:
-    """Float atomics whose sums depend on the order of programs: shown by running two other orders.
+    """Results that depend on the order of programs, shown by running two other orders.
+
+    So are sums of floats by atomics, and what follows from the old value that an atomic gives: a place that is
+    handed out on arrival, the last one to come. A queue whose tickets choose who does which tile gives the same
+    outputs in every order, and is fine. Sums that differ by rounding alone are a note under a lock, which says
+    that its author means them to be added one after another.
 
     Orders tried: from the last program to the first, and a random one.
     """
     module, launch = replay.module, replay.launch
-    atomics = [operation for operation in module.walk() if _adds_floats(operation)]
-    if not atomics or launch.programs < 2:
+    sums = [operation for operation in module.walk() if _adds_floats(operation)]
+    tickets = _tickets(module)
+    if not (sums or tickets) or launch.programs < 2:
         return []
     shuffled: NDArray[np.int64] = np.random.default_rng(SEED).permutation(launch.programs)
     for changes in ({"backwards": True}, {"programs": tuple(shuffled.tolist())}):
@@ -49,29 +44,76 @@ def find_order_dependence(replay: Replay) -> list[Finding]:
             other = replay.run((), None, **changes)
         except TilesightError:
             continue
-        found = [
-            _order_finding(replay, operation, launch.memories[index], other.memories[index])
-            for operation in atomics
-            for index in _memories_of(module, launch, operation)
-            if _differ(launch.memories[index], other.memories[index])
-        ]
+        found = _differences(replay, other, sums, tickets)
         if found:
             return found
     return []
 
 
+def _differences(
+    replay: Replay, other: Launch, sums: Sequence[Operation], tickets: Sequence[Operation]
+) -> list[Finding]:
+    """What another order left otherwise: by the sums first, what they do not explain by the tickets."""
+    module, launch = replay.module, replay.launch
+    found: list[Finding] = []
+    changed = [differ(one, each) for one, each in zip(launch.memories, other.memories, strict=True)]
+    summed: set[int] = set()
+    for operation in sums:
+        for index in _memories_of(module, launch, operation):
+            if changed[index]:
+                summed.add(index)
+                found.append(_sum_finding(replay, operation, launch.memories[index], other.memories[index]))
+    for index, memory in enumerate(launch.memories):
+        if tickets and changed[index] and index not in summed:
+            store = _first_access(module, launch, memory, STORES | UPDATES)
+            ticket = _ticket_of(module, store, tickets)
+            found.append(_ticket_finding(replay, ticket, store, memory, other.memories[index]))
+    return found
+
+
 def _adds_floats(operation: Operation) -> bool:
+    if operation.name == "tt.descriptor_reduce":
+        is_float = isinstance(element_type(operation.operands[1].type), FloatType)
+        return is_float and str(operation.attributes["kind"]) == "add"
     return operation.name in UPDATES and operation.attributes.get("atomic_rmw_op") == "fadd"
 
 
-def _order_finding(replay: Replay, operation: Operation, memory: Memory, other: Memory) -> Finding:
-    tensor = name_of(memory)
+def _tickets(module: Module) -> list[Operation]:
+    """Atomics that tell, or leave behind, who came when: their old value is read, or they exchange it."""
+    read = plan_module(module).read_values
+    atomics = [operation for operation in module.walk() if operation.name in ATOMICS]
+    return [
+        operation
+        for operation in atomics
+        if operation.attributes.get("atomic_rmw_op") == "exch" or any(result in read for result in operation.results)
+    ]
+
+
+def _ticket_of(module: Module, store: Operation, tickets: Sequence[Operation]) -> Operation:
+    """The atomic that a store's operands come from, or else the first one."""
+    before = flow_of(module).backward(*store.operands)
+    return next((ticket for ticket in tickets if ticket in before or ticket is store), tickets[0])
+
+
+def _sum_finding(replay: Replay, operation: Operation, memory: Memory, other: Memory) -> Finding:
+    name = "atomic_add" if operation.name in ATOMICS else "the descriptor's atomic_add"
     message = (
-        f"the sum that atomic_add makes in {tensor} depends on the order of programs: {_difference(memory, other)} "
-        "between two orders"
+        f"the sum that {name} makes in {name_of(memory)} depends on the order of programs: "
+        f"{difference_text(memory, other)} between two orders"
     )
     hint = "let each program store its partial result and add them in a second launch, or accept the difference"
     return _finding("non-determinism", operation, replay.launch, memory, message, hint, "warning")
+
+
+def _ticket_finding(replay: Replay, ticket: Operation, store: Operation, memory: Memory, other: Memory) -> Finding:
+    line = line_of(store, replay.launch)[1]
+    message = (
+        f"what the atomic gives depends on the order of programs, and so does what line {line} leaves in "
+        f"{name_of(memory)}: {difference_text(memory, other)} between two orders"
+    )
+    hint = "work out each program's place from its id (counts and their running sum, in a launch before this one)"
+    level: Level = "note" if is_rounding(memory, other) else "warning"
+    return _finding("non-determinism", ticket, replay.launch, memory, message, hint, level)
 
 
 def _memories_of(module: Module, launch: Launch, operation: Operation) -> Iterator[int]:
@@ -82,50 +124,6 @@ def _memories_of(module: Module, launch: Launch, operation: Operation) -> Iterat
         value = launch.arguments[source].value if source >= 0 else None
         if isinstance(value, Memory):
             yield next(index for index, memory in enumerate(memories) if memory is value)
-
-
-def find_aliasing(replay: Replay) -> list[Finding]:
-    """Inputs that overlap outputs where the launch gives other results once they are apart."""
-    module, launch = replay.module, replay.launch
-    written, loaded = set(map(id, written_memories(module, launch))), set(map(id, loaded_memories(module, launch)))
-    pairs = [
-        (source, target)
-        for group in overlap_groups(launch.memories)
-        for target in group
-        for source in group
-        if source is not target and id(target) in written and id(source) in loaded
-    ]
-    if not pairs:
-        return []
-    fresh = replay.fresh()
-    apart = with_memories(fresh, lambda memory: replace(memory, data=memory.data.copy()))
-    try:
-        execute(module, apart, (), replay.options)
-    except TilesightError:
-        return []
-    found: dict[tuple[str, int], Finding] = {}
-    for source, target in pairs:
-        index = next(index for index, memory in enumerate(launch.memories) if memory is target)
-        if _differ(target, apart.memories[index]):
-            finding = _alias_finding(replay, source, target, apart.memories[index])
-            found.setdefault((finding.file, finding.line), finding)
-    return list(found.values())
-
-
-def _alias_finding(replay: Replay, source: Memory, target: Memory, apart: Memory) -> Finding:
-    operation = _first_access(replay.module, replay.launch, source, LOADS)
-    same = name_of(source) == name_of(target)
-    what = (
-        f"{source.name} and {target.name}, both {name_of(source)},"
-        if same
-        else f"{name_of(source)} and {name_of(target)}"
-    )
-    message = (
-        f"{what} overlap, and the result depends on it: {_difference(target, apart)} "
-        f"from what the launch gives when they are apart"
-    )
-    hint = "write to a tensor of its own, or load all of a program's input before its first store"
-    return _finding("alias", operation, replay.launch, target, message, hint)
 
 
 def find_autotuned_updates(replay: Replay) -> list[Finding]:
@@ -148,11 +146,11 @@ def find_autotuned_updates(replay: Replay) -> list[Finding]:
     found: list[Finding] = []
     written = set(map(id, written_memories(module, launch)))
     for memory, later in zip(launch.memories, again.memories, strict=True):
-        if id(memory) in written and memory.name not in tuning.restored and _differ(memory, later):
+        if id(memory) in written and memory.name not in tuning.restored and differ(memory, later):
             operation = _first_access(module, launch, memory, STORES | UPDATES)
             message = (
                 f"autotune times {tuning.configs} configurations on the caller's {name_of(memory)}, and each run adds "
-                f"to it: a second run changes {_difference(later, memory)}"
+                f"to it: a second run changes {difference_text(later, memory)}"
             )
             hint = f"@triton.autotune(…, restore_value=[{memory.name!r}]), or reset_to_zero where it starts from 0"
             found.append(_finding("autotune", operation, launch, memory, message, hint))
@@ -165,25 +163,6 @@ def _first_access(module: Module, launch: Launch, memory: Memory, names: frozens
     accesses = [operation for operation in module.walk() if operation.name in names]
     fitting = (operation for operation in accesses if index in _memories_of(module, launch, operation))
     return next(fitting, accesses[0])
-
-
-def _differ(one: Memory, other: Memory) -> bool:
-    return one.data.tobytes() != other.data.tobytes()
-
-
-def _difference(one: Memory, other: Memory) -> str:
-    """How many elements differ, and for floats by how much at most."""
-    dtype = FLOATS.get(one.dtype, np.dtype(f"u{one.item_bytes}"))
-    size = len(one.data) // dtype.itemsize * dtype.itemsize
-    left, right = (each.data[:size].view(dtype) for each in (one, other))
-    bits = np.dtype(f"u{dtype.itemsize}")
-    count = int(np.count_nonzero(left.view(bits) != right.view(bits)))
-    elements = f"{count} element{'s' * (count != 1)}"
-    if one.dtype not in FLOATS:
-        return f"{elements} differ{'s' * (count == 1)}"
-    with np.errstate(all="ignore"):
-        worst = float(np.nanmax(np.abs(left.astype(np.float64) - right.astype(np.float64)), initial=0.0))
-    return f"{elements} differ{'s' * (count == 1)} by up to {worst:.3g}"
 
 
 def _finding(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from tilesight.checks.aliasing import Crossings, clashes_across_arguments, find_aliasing
 from tilesight.checks.bounds import BoundsCheck
 from tilesight.checks.clashes import find_overwrites, find_races, find_uninitialised_reads
-from tilesight.checks.coverage import MaskReach, Output, find_idle_programs, find_short_grids, note_written
+from tilesight.checks.coverage import Output, find_idle_programs, find_short_grids, note_written
 from tilesight.checks.finding import Finding
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.masks import find_wasted_masks
@@ -14,9 +15,10 @@ from tilesight.checks.nan_origin import find_nan_origins
 from tilesight.checks.overflow import OverflowCheck
 from tilesight.checks.padding import find_padding
 from tilesight.checks.precision import find_imprecision
+from tilesight.checks.reach import MaskReach
 from tilesight.checks.repeated_loads import find_repeated_loads
 from tilesight.checks.replay import Replay
-from tilesight.checks.reruns import find_aliasing, find_autotuned_updates, find_order_dependence
+from tilesight.checks.reruns import find_autotuned_updates, find_order_dependence
 from tilesight.checks.suspects import Suspects
 from tilesight.checks.undefined import find_undefined
 from tilesight.engine import ExecutionOptions, Launch, Listener
@@ -26,7 +28,6 @@ Variants = Callable[[], Iterable[Module]]
 INSPECTIONS: tuple[Callable[[Replay], list[Finding]], ...] = (
     find_repeated_loads,
     find_order_dependence,
-    find_aliasing,
     find_autotuned_updates,
     find_imprecision,
 )
@@ -55,6 +56,7 @@ class Sanitizer:
         self._bounds = BoundsCheck()
         self._overflow = OverflowCheck()
         self._footprint = Footprint(module, launch)
+        self._crossings = Crossings(module, launch)
         self._reach = MaskReach(module)
         self._suspects = Suspects(module)
         self.outputs: list[Output] = []
@@ -62,7 +64,7 @@ class Sanitizer:
     @property
     def listeners(self) -> Sequence[Listener]:
         """What listens while the launch runs."""
-        return (self._bounds, self._overflow, self._footprint, self._reach, self._suspects)
+        return (self._bounds, self._overflow, self._footprint, self._crossings, self._reach, self._suspects)
 
     def findings_so_far(self) -> list[Finding]:
         """What was heard of a launch that stopped half-way, and so can't be run again: lanes out of bounds."""
@@ -75,10 +77,12 @@ class Sanitizer:
         self.outputs = note_written(footprint, self._reach, launch)
         found = self._overflow.findings(replay)
         found += [each for each in self._bounds.findings() if not self._overflow.explains(each)]
-        found += find_races(footprint, launch)
+        aliased = clashes_across_arguments(footprint, module, launch)
+        found += find_races(footprint, launch, aliased)
+        found += find_aliasing(replay, self._crossings, aliased)
         found += find_uninitialised_reads(footprint, launch)
         found += find_overwrites(footprint, launch)
-        found += find_short_grids(footprint, self._reach, launch)
+        found += find_short_grids(footprint, self._reach, module, launch)
         found += find_idle_programs(footprint, module, launch)
         for inspect in (find_undefined, find_nan_origins, find_padding):
             found += inspect(replay, self._suspects)

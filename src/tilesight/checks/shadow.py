@@ -220,3 +220,13 @@ def collapses(access: Access) -> bool:
     if lattice is None:
         return False
     return any(have == 1 < want for have, want in zip(lattice.shape[1:], access.shape[1:], strict=True))
+
+
+def same_as_memory(memory: Memory, region: ShadowRegion, place: FlatPlace) -> NDArray[np.bool_] | None:
+    """[N] which lanes store what memory holds already."""
+    if place.values is None or not len(place.index):
+        return None
+    item = place.values.dtype.itemsize
+    elements = memory.data[: len(memory.data) // item * item].view(place.values.dtype)
+    offset = place.index * region.unit_bytes - (memory.address - region.address)
+    return elements[offset // item] == place.values

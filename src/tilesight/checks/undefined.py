@@ -43,6 +43,9 @@ from tilesight.engine.rules.tt_reduce import single_combiner
 from tilesight.ir.module import Module, Operation
 
 ACCESSES = LOADS | STORES | UPDATES
+VALUE = 0x4000
+"""Set in a label whose lane holds something undefined; without it the lane is one of several defined values,
+and only which one is undefined."""
 NEUTRAL = {
     "arith.maxnumf": 'float("-inf")',
     "arith.maximumf": 'float("-inf")',
@@ -87,7 +90,7 @@ class _Leak:
 
 
 class UndefinedTrace(ProgramTrace):
-    """Follows masked-off lanes of loads without `other`; a label is the number of an `Origin`, plus 1."""
+    """Follows masked-off lanes of loads without `other`; a label is the number of an `Origin`, plus 1, and `VALUE`."""
 
     def __init__(self, module: Module) -> None:
         super().__init__(module)
@@ -135,27 +138,36 @@ class UndefinedTrace(ProgramTrace):
             self._watch_access(step)
         if operation.name != "tt.load" or not step.accesses:
             return [None] * len(step.results)
+        found = np.maximum(self._masked_off(step), _choices(step))
+        return [found if found.any() else None]
+
+    def _masked_off(self, step: Step) -> Labels:
+        """The labels that a load gives its masked-off lanes: those of `other`, or new ones."""
+        operation, active = step.operation, active_lanes(step)
         if not self.is_source(operation):
-            other, labels = operand_of(step, "other")
-            return [None if other is None or labels is None else np.where(active_lanes(step), np.int16(0), labels)]
-        off = ~active_lanes(step)
+            return np.where(active, np.int16(0), spread_labels(operand_of(step, "other")[1], active.ndim))
+        off = np.broadcast_to(~active, step.accesses[0].shape)
         if not off.any():
-            return [None]
-        off = np.broadcast_to(off, step.accesses[0].shape)
+            return spread_labels(None, off.ndim)
         lanes = lanes_of(off)
         known = operation, step.program
         if known not in self._masked:
             self._masked[known] = ends_of(lanes), len(lanes), step.accesses[0].memory
-        return [off.astype(np.int16) * self._number(Origin(operation))]
+        return off.astype(np.int16) * self._number(Origin(operation))
 
     def _watch_access(self, step: Step) -> None:
-        """Undefined addresses, masks and stored values of lanes that access memory."""
-        mask, mask_labels = operand_of(step, "mask")
-        if mask is not None and mask_labels is not None and mask_labels.any():
-            self._leak(step.operation, step.program, mask_labels, np.ones((1,) * mask_labels.ndim, np.bool_))
+        """Undefined addresses, masks and stored values of lanes that access memory.
+
+        A load at one of several defined addresses is as good as the defined ones: what it gives is followed.
+        """
+        least = VALUE if step.operation.name == "tt.load" else 0
+        given = [None if each is None else np.where(each >= least, each, np.int16(0)) for each in step.labels]
+        masks = step.operation.operand_segments.get("mask", ())
         active = active_lanes(step)
-        for value, labels in zip(step.operation.operands, step.labels, strict=True):
-            if labels is None or value in step.operation.operand_segments.get("mask", ()):
+        for value, labels in zip(step.operation.operands, given, strict=True):
+            if labels is not None and value in masks:
+                self._leak(step.operation, step.program, labels, np.ones((1,) * labels.ndim, np.bool_))
+            if labels is None or value in masks:
                 continue
             if step.operation.name == "tt.load" and value in step.operation.operand_segments.get("other", ()):
                 continue
@@ -165,7 +177,7 @@ class UndefinedTrace(ProgramTrace):
     def _leak(self, end: Operation, program: int, labels: Labels, active: Mask) -> None:
         found = np.where(active, labels, np.int16(0))
         for number in numbers_in(found):
-            origin = self._origins[number - 1]
+            origin = self._origin(number)
             lanes, count, memory = self._masked[origin.load, program]
             known = self.leaks.get(origin.load)
             if known is None:
@@ -176,15 +188,18 @@ class UndefinedTrace(ProgramTrace):
         if origin not in self._numbers:
             self._origins.append(origin)
             self._numbers[origin] = len(self._origins)
-        return np.int16(self._numbers[origin])
+        return np.int16(self._numbers[origin] | VALUE)
+
+    def _origin(self, label: int) -> Origin:
+        return self._origins[(label & ~VALUE) - 1]
 
     def _mix(self, labels: Labels, operation: Operation) -> Labels:
         """Labels that now stand for a mixture made by an operation."""
         mixed = labels.copy()
         for number in numbers_in(labels):
-            origin = self._origins[number - 1]
+            origin = self._origin(number)
             if origin.mixed_by is None:
-                mixed[labels == number] = self._number(Origin(origin.load, operation))
+                mixed[labels == number] = self._number(Origin(origin.load, operation)) & (number | ~VALUE)
         return mixed
 
     def _combine(self, step: Step) -> Sequence[Labels | None]:
@@ -210,7 +225,23 @@ class UndefinedTrace(ProgramTrace):
 
 def _select(step: Step) -> Labels:
     chosen = select_lanes(step)
-    return chosen if step.labels[0] is None else np.maximum(chosen, spread_labels(step.labels[0], chosen.ndim))
+    if step.labels[0] is None:
+        return chosen
+    return np.maximum(chosen, spread_labels(step.labels[0], chosen.ndim) & np.int16(~VALUE))
+
+
+def _choices(step: Step) -> Labels:
+    """The labels of a load's lanes whose address or mask is one of several defined ones."""
+    active = active_lanes(step)
+    found = spread_labels(None, active.ndim)
+    segments = step.operation.operand_segments
+    for value, labels in zip(step.operation.operands, step.labels, strict=True):
+        if labels is None or value in segments.get("other", ()):
+            continue
+        here = np.where(labels < VALUE, labels, np.int16(0))
+        here = here if value in segments.get("mask", ()) else np.where(active, here, np.int16(0))
+        found = np.maximum(found, spread_labels(here, active.ndim))
+    return found
 
 
 def _is_settled(step: Step) -> Mask:

@@ -24,6 +24,7 @@ SHAPES_HELP = (
 @click.option("--scale-to", metavar="N", help="Check address arithmetic at N elements too, such as 2**33.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
 @click.option("--loop-limit", type=click.IntRange(min=1), help="Rounds after which a loop counts as endless.")
+@click.option("--memory-cap", metavar="BYTES", help="What a run may take, such as 2**32; 2**30 when not given.")
 @explain_option
 @target_option
 @output_options
@@ -34,6 +35,7 @@ def command(
     scale_to: str | None,
     seed: int,
     loop_limit: int | None,
+    memory_cap: str | None,
     target: str,
     outputs: Outputs,
 ) -> None:
@@ -45,7 +47,8 @@ def command(
     """
     with failures_in_one_line(debug=outputs.debug, spec=spec):
         outputs.check()
-        elements = parse_optional_elements(scale_to)
+        elements = parse_optional_count(scale_to, "--scale-to", "elements")
+        memory_cap_bytes = parse_optional_count(memory_cap, "--memory-cap", "bytes")
         with stdout_kept_for_json(outputs), working(f"checking {spec}"):
             from tilesight.roads.check import check_spec
 
@@ -56,6 +59,7 @@ def command(
                 target=target,
                 seed=seed,
                 loop_limit=loop_limit,
+                memory_cap_bytes=memory_cap_bytes,
                 scale_to=elements,
             )
         deliver(found, outputs)
@@ -63,8 +67,8 @@ def command(
             raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
-def parse_optional_elements(text: str | None) -> int | None:
-    """A count of elements as `8589934592` or `2**33`; None for None.
+def parse_optional_count(text: str | None, option: str, what: str) -> int | None:
+    """A count as `8589934592` or `2**33`; None for None.
 
     Raises:  InputError: for another text, or a count below 1
     """
@@ -72,9 +76,10 @@ def parse_optional_elements(text: str | None) -> int | None:
         return None
     base, power, exponent = text.replace("_", "").partition("**")
     digits = [part.strip() for part in ((base, exponent) if power else (base,))]
+    expected = f"a count of {what}, such as 2**33 or 8589934592"
     if not all(part.isdecimal() and len(part) <= 20 for part in digits) or (power and int(digits[1]) > 62):
-        raise InputError(f"{text!r}", where="--scale-to", expected="a count of elements, such as 2**33 or 8589934592")
+        raise InputError(f"{text!r}", where=option, expected=expected)
     count = int(digits[0]) ** int(digits[1]) if power else int(digits[0])
     if not 1 <= count < 2**63:
-        raise InputError(f"{text!r}", where="--scale-to", expected="1 to 2**63 - 1 elements")
+        raise InputError(f"{text!r}", where=option, expected=f"1 to 2**63 - 1 {what}")
     return count

@@ -19,8 +19,12 @@ MOST_PROGRAMS = (2**31 - 1, 65_535, 65_535)
 def check_grid(launch: Launch) -> None:
     """Refuse a grid that no GPU launches.
 
+    Of an empty grid Triton's launcher launches nothing, whatever its other extents.
+
     Raises: InputError: an extent below 0 or over its axis's limit
     """
+    if 0 in launch.grid and all(0 <= extent <= MOST_PROGRAMS[0] for extent in launch.grid):
+        return
     for axis, extent, most in zip("xyz", launch.grid, MOST_PROGRAMS, strict=True):
         if not 0 <= extent <= most:
             raise InputError(

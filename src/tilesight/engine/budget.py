@@ -45,7 +45,8 @@ def chunk_size(plan: Plan, programs: int, options: ExecutionOptions, threads: in
             f"one program's values take up to {need.bytes:,} bytes at once",
             where=where_of(need.operation) if need.operation else "",
             expected=f"at most memory_cap_bytes = {options.memory_cap_bytes:,}",
-            next_step="raise ExecutionOptions(memory_cap_bytes=…) or make the blocks smaller; nothing was executed",
+            next_step="raise it (check --memory-cap, ExecutionOptions(memory_cap_bytes=…)) or make the blocks smaller; "
+            "nothing was executed",
         )
     wanted = options.chunk_programs or min(CACHED_LANES // widest_block(plan), MOST_PROGRAMS)
     return max(1, min(wanted, fitting, programs))

@@ -15,7 +15,7 @@ from tilesight.engine.plan import Plan, Step
 from tilesight.engine.registry import where_of
 from tilesight.engine.values import Array, Mask, choose_programs, spread
 from tilesight.engine.writes import Writes
-from tilesight.errors import ExecutionError
+from tilesight.errors import EndlessLoopError, ExecutionError
 from tilesight.ir.module import Block, Function, Operation, Region, Value
 from tilesight.ir.types import block_shape
 
@@ -103,14 +103,14 @@ class Frame:
     def check_rounds(self, operation: Operation, rounds: int) -> None:
         """Give up a loop that has run longer than any is meant to.
 
-        Raises: ExecutionError: after more rounds than `loop_limit`
+        Raises: EndlessLoopError: after more rounds than `loop_limit`
         """
         if rounds > self.chunk.loop_limit:
-            raise ExecutionError(
+            raise EndlessLoopError(
                 f"a loop is in its {rounds:,}th round",
                 where=where_of(operation),
                 expected=f"a loop that ends within loop_limit = {self.chunk.loop_limit:,} rounds",
-                next_step="mend its condition, or raise ExecutionOptions(loop_limit=…)",
+                next_step="mend its condition, or raise the limit: check --loop-limit, ExecutionOptions(loop_limit=…)",
             )
 
     def _store_results(self, step: Step, result: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,6 +14,9 @@ from tilesight.report.view_trace import findings_view
 from tilesight.roads.model import Check, CheckedCase, CheckedFinding, is_fault
 
 CONTIGUOUS = "contiguous"
+SHOWN_CASES = 3
+_COUNTS = re.compile(r"(?<![:\w])\d[\d,]*")
+"""Sizes and amounts in a note; not the line of a file, nor what belongs to a name."""
 
 
 def check_view(words: Catalogue, check: Check) -> ReportView:
@@ -137,16 +141,20 @@ def _layouts(words: Catalogue, cases: Sequence[CheckedCase]) -> Table | None:
 
 
 def _reasons(words: Catalogue, cases: Sequence[CheckedCase]) -> Table | None:
-    by_note: dict[tuple[bool | None, str], list[CheckedCase]] = {}
+    """One row for each reason, whatever the sizes in it, in the words of the first case that has it."""
+    groups: dict[tuple[bool | None, str], list[CheckedCase]] = {}
     for case in sorted(cases, key=lambda case: case.ok is None):
         if case.note:
-            by_note.setdefault((case.ok, short_paths(case.note)), []).append(case)
+            groups.setdefault((case.ok, _COUNTS.sub("#", case.note)), []).append(case)
     rows: list[Row] = [
-        {"cases": Cell("\n".join(_names(group)), tone="plain" if ok is None else "bad"), "why": Cell(note)}
-        for (ok, note), group in by_note.items()
+        {"cases": _named(words, group), "why": Cell(short_paths(group[0].note))} for group in groups.values()
     ]
     return table(words, ("cases", "why"), rows, words("matrix_reasons")) if rows else None
 
 
-def _names(cases: Sequence[CheckedCase]) -> list[str]:
-    return [case.inputs if case.strides in (CONTIGUOUS, "") else f"{case.inputs} {case.strides}" for case in cases]
+def _named(words: Catalogue, cases: Sequence[CheckedCase]) -> Cell:
+    """The first cases of a group, and how many there are more; all of them in the title."""
+    names = [case.inputs if case.strides in (CONTIGUOUS, "") else f"{case.inputs} {case.strides}" for case in cases]
+    more = [words("more_cases", count=len(names) - SHOWN_CASES)] if len(names) > SHOWN_CASES else []
+    tone = "plain" if cases[0].ok is None else "bad"
+    return Cell("\n".join([*names[:SHOWN_CASES], *more]), "; ".join(names) if more else "", tone)

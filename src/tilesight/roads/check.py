@@ -19,6 +19,7 @@ from tilesight.errors import InputError
 from tilesight.roads.check_launches import CheckObserver
 from tilesight.roads.failures import plain_function, tell
 from tilesight.roads.gather import case_text, gather, gather_launches, place
+from tilesight.roads.input_names import required_parameters
 from tilesight.roads.matrix import Matrix, Outcome, run_matrix
 from tilesight.roads.matrix_inputs import Cell, own_cell, with_sizes
 from tilesight.roads.model import Check, CheckedCase, is_fault
@@ -37,6 +38,7 @@ def check_spec(
     target: str = "h200",
     seed: int = 0,
     loop_limit: int | None = None,
+    memory_cap_bytes: int | None = None,
     scale_to: int | None = None,
 ) -> Check:
     """The Check of `FILE.py:NAME`, a tilesight.Case or a function without arguments that launches.
@@ -46,11 +48,17 @@ def check_spec(
         target: name of a GPU
         seed: of the random inputs
         loop_limit: rounds after which a loop is given up as one that does not end
+        memory_cap_bytes: what a run may take, with its reference
         scale_to: elements to scale the shapes to, for the arithmetic of addresses alone
     Raises:  InputError: when the file, the name, the texts or the target can't be used
     """
     parsed = parse_spec(spec)
-    options = ExecutionOptions() if loop_limit is None else ExecutionOptions(loop_limit=loop_limit)
+    usual = ExecutionOptions()
+    options = replace(
+        usual,
+        loop_limit=loop_limit or usual.loop_limit,
+        memory_cap_bytes=memory_cap_bytes or usual.memory_cap_bytes,
+    )
     lent = lend_missing_gpu(find_target(target))
     session = _session(target, options, lent)
     with session, lent or contextlib.nullcontext():
@@ -60,7 +68,7 @@ def check_spec(
         elif not callable(subject):
             kind = type(subject).__name__
             raise InputError(
-                f"{parsed.name} is a {kind}",
+                f"{parsed.name} is of type {kind}",
                 where=str(parsed.path),
                 expected="a tilesight.Case or a function without arguments that launches a kernel",
             )
@@ -102,8 +110,14 @@ def check_launch(
 ) -> Check:
     """What the sanitizer finds in the launches of a function without arguments.
 
-    Raises:  InputError: when the function launches nothing
+    Raises:  InputError: when the function takes arguments or launches nothing
     """
+    needed = required_parameters(function)
+    if needed:
+        raise InputError(
+            f"{_name_of(function)} takes arguments: {', '.join(needed)}",
+            expected="a function without arguments that launches a kernel, or a tilesight.Case",
+        )
     session = _session(target, options, _outer_lent())
     observer = CheckObserver(session, find_target(target))
     session.observers.append(observer)
@@ -165,8 +179,9 @@ def check_case(
 
 def _shrunk(matrix: Matrix, outcomes: Sequence[Outcome]) -> Outcome | None:
     """The smallest run that fails as the first failing one does; None when none fails."""
-    first = next((outcome for outcome in outcomes if _faults(outcome)), None)
-    if first is None or first.cell.sizes is None:
+    failing = sorted((outcome for outcome in outcomes if _faults(outcome)), key=lambda each: each.is_too_large)
+    first = failing[0] if failing else None
+    if first is None or first.cell.sizes is None or first.is_too_large:
         return first
     own, faults = own_cell(matrix.case).with_dtype(first.cell.dtype), _faults(first)
 

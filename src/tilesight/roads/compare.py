@@ -49,7 +49,7 @@ def compare_spec(spec: str, *, on: str | None, target: str) -> Comparison:
         case = look_up(load_file(parsed.path), parsed)
         if not isinstance(case, Case):
             kind = type(case).__name__
-            raise InputError(f"{parsed.name} is a {kind}", where=str(parsed.path), expected="a tilesight.Case")
+            raise InputError(f"{parsed.name} is of type {kind}", where=str(parsed.path), expected="a tilesight.Case")
         return compare(replace(case, name=case.name or f"{Path(spec).stem}:{parsed.name}"), target=target)
 
 

@@ -79,5 +79,11 @@ def plain_function(function: Any) -> Any:
 
 def file_of(function: Callable[..., Any]) -> Path:
     """The file that a function is written in; an empty path where that is not known."""
-    code = getattr(plain_function(function), "__code__", None)
-    return Path(code.co_filename) if code is not None else Path()
+    return place_of(function)[0]
+
+
+def place_of(function: Callable[..., Any]) -> tuple[Path, int]:
+    """The file and the first line of a function, or of a callable object's `__call__`; an empty path for others."""
+    plain = plain_function(function)
+    code = getattr(plain if isinstance(plain, FunctionType) else plain.__call__, "__code__", None)
+    return (Path(code.co_filename), code.co_firstlineno) if code is not None else (Path(), 0)

@@ -100,17 +100,18 @@ def _of_layout(outcome: Outcome, twin: Outcome) -> list[Finding]:
     is_wrong = twin.case.ok is True and outcome.case.ok is False and outcome.case.error is not None
     if outcome.site is None or not (leaves or is_wrong):
         return list(outcome.findings)
-    return [finding for finding in outcome.findings if place(finding) in known] + [_stride(outcome, leaves)]
+    return [finding for finding in outcome.findings if place(finding) in known] + [_stride(outcome, leaves, is_wrong)]
 
 
-def _stride(outcome: Outcome, leaves: Sequence[Finding]) -> Finding:
+def _stride(outcome: Outcome, leaves: Sequence[Finding], is_wrong: bool) -> Finding:
     site, case, layout = outcome.site, outcome.case, outcome.cell.layout
     assert site is not None and layout is not None
     name = case.strides.removesuffix(layout.name).strip()
-    shown = [_off_by(case)] if case.ok is False else []
+    shown = [_off_by(case)] if is_wrong else []
     shown += ["lanes leave the tensor"] if leaves else []
     given = f"{name} is {layout.name}, with strides {outcome.strides}"
-    message = f"right for a contiguous {name}; when {given}, {' and '.join(shown)}"
+    held = "right" if is_wrong else "within bounds"
+    message = f"{held} for a contiguous {name}; when {given}, {' and '.join(shown)}"
     return Finding(
         kind="stride",
         file=site.file,

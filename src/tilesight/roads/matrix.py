@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,9 +15,10 @@ from tilesight.capture.launches import EngineSession
 from tilesight.capture.numerics import Verdict, flatten, judge, reference_outputs
 from tilesight.capture.provenance import Provenance
 from tilesight.checks.finding import Finding
-from tilesight.errors import InputError, TilesightError
+from tilesight.errors import EndlessLoopError, InputError, TilesightError
 from tilesight.roads.check_launches import CheckObserver, Site
-from tilesight.roads.failures import is_refusal, plain_function, tell
+from tilesight.roads.failures import is_refusal, tell
+from tilesight.roads.input_names import input_names
 from tilesight.roads.matrix_inputs import (
     Cell,
     dtypes_of,
@@ -29,11 +30,13 @@ from tilesight.roads.matrix_inputs import (
     with_sizes,
 )
 from tilesight.roads.model import CheckedCase, is_fault
-from tilesight.roads.shapes import MOST_ELEMENTS, block_sizes, order_of, plan_sizes
+from tilesight.roads.shapes import MOST_ELEMENTS, Shapes, Sizes, block_sizes, order_of, plan_sizes
 from tilesight.targets import Target
 
 DTYPE_SHAPES = 6
 """Shapes that dtypes other than the case's own are tried on, beside its own shape."""
+ROUNDS_AFTER_ENDLESS = 10_000
+"""Of a loop, or two for each element of the inputs: what sequential loops over these take."""
 SHORT_NAMES = {dtype: name for name, dtype in reversed(DTYPES.items())}
 
 
@@ -49,6 +52,8 @@ class Outcome:
         site: the line that loads the input which has a layout; None where no launch touches it
         strides: of that input
         launches: how many
+        outputs: the shapes that the reference gave; empty where it was not reached
+        is_too_large: nothing ran, as the memory cap forbids it
     """
 
     cell: Cell
@@ -58,6 +63,8 @@ class Outcome:
     site: Site | None = None
     strides: tuple[int, ...] = ()
     launches: int = 0
+    outputs: Shapes = ()
+    is_too_large: bool = False
 
 
 @dataclass
@@ -76,6 +83,8 @@ class Matrix:
     seed: int
     target: Target
     done: dict[tuple[str, str], Outcome] = field(default_factory=dict[tuple[str, str], Outcome])
+    endless: str = ""
+    """The inputs of a run whose loop was given up."""
 
     def run(self, cell: Cell) -> Outcome:
         """The outcome of a run; the same run is not run twice."""
@@ -88,14 +97,14 @@ class Matrix:
         """`contiguous`, or such as `x transposed`."""
         if cell.layout is None:
             return "contiguous"
-        names = _parameters(self.case.hand or self.case.eager)
-        name = names[cell.laid_out] if cell.laid_out < len(names) else f"input {cell.laid_out}"
-        return f"{name} {cell.layout.name}"
+        names = input_names(self.case.hand or self.case.eager, len(cell.values))
+        return f"{names[cell.laid_out]} {cell.layout.name}"
 
     def _run(self, cell: Cell) -> Outcome:
         needed, cap = _bytes_needed(cell), self.session.options.memory_cap_bytes
         if needed > cap:
-            return self._outcome(cell, False, note=f"needs {needed:,} bytes with its reference; the cap is {cap:,}")
+            note = f"needs {needed:,} bytes with its reference; the memory cap is {cap:,} (--memory-cap)"
+            return replace(self._outcome(cell, False, note=note), is_too_large=True)
         try:
             inputs = make_tensors(self.case, cell, self.seed)
             reference = reference_outputs(self.case.reference or self.case.eager, [_copy(each) for each in inputs])
@@ -111,27 +120,47 @@ class Matrix:
         self.session.observers.append(observer)
         laid_out = inputs[cell.laid_out] if cell.layout is not None else None
         try:
-            with Provenance():
+            with Provenance(), self._rounds_bounded(cell):
                 outputs = hand(*inputs)
                 observer.finish(outputs)
         except (Exception, SystemExit) as error:
             observer.note_failure(error)
             refused = is_refusal(error) and not cell.is_own
             note = f"{'refused' if refused else 'failed'}: {tell(error, hand)}"
+            if isinstance(error, EndlessLoopError):
+                note += f" (bounded lower since {self.endless} has not ended)" if self._lower_limit(cell) else ""
+                self.endless = self.endless or cell.inputs
             return self._outcome(cell, None if refused else False, note=note, observer=observer)
         finally:
             self.session.observers.remove(observer)
-        outcome = self._judged(cell, outputs, reference, observer)
+        shapes = tuple(tuple(each.shape) for each in reference)
+        outcome = replace(self._judged(cell, outputs, reference, observer), outputs=shapes)
         if laid_out is None:
             return outcome
         return replace(outcome, site=observer.site_of(_addresses(laid_out)), strides=tuple(laid_out.stride()))
 
+    def _lower_limit(self, cell: Cell) -> int | None:
+        """Once a loop has not ended, others are given up sooner: each costs seconds where the limit is large."""
+        rounds = max(ROUNDS_AFTER_ENDLESS, 2 * cell.elements)
+        return rounds if self.endless and rounds < self.session.options.loop_limit else None
+
+    @contextlib.contextmanager
+    def _rounds_bounded(self, cell: Cell) -> Generator[None]:
+        options = self.session.options
+        self.session.options = replace(options, loop_limit=self._lower_limit(cell) or options.loop_limit)
+        try:
+            yield
+        finally:
+            self.session.options = options
+
     def _judged(self, cell: Cell, outputs: Any, reference: Sequence[torch.Tensor], observer: CheckObserver) -> Outcome:
         try:
-            _compare_types(outputs, reference)
+            _compare_kinds(outputs, reference)
             verdict = judge(outputs, reference)
         except TilesightError as error:
             return self._outcome(cell, False, note=str(error), observer=observer)
+        if verdict.ok and not all(bool(each.isfinite().all()) for each in reference):
+            observer.findings = [_as_meant(finding) for finding in observer.findings]
         return self._outcome(cell, verdict.ok, verdict, observer=observer)
 
     def _outcome(
@@ -193,13 +222,23 @@ def _planned(matrix: Matrix, own: Cell, dtypes: Sequence[torch.dtype | None]) ->
     if own.sizes is None:
         note = "the inputs come from a function, so their shapes are tried as they are; --shapes gives others"
         return [own.with_dtype(dtype) for dtype in dtypes], [note]
-    first = matrix.run(own)
-    cells = [with_sizes(own, sizes) for sizes in plan_sizes(symbols_of(own.values), block_sizes(first.constexprs))]
+    symbols = symbols_of(own.values)
+    first = _first_launched(matrix, own, plan_sizes(symbols, ()))
+    kept = {size for shape in first.outputs for size in shape}
+    summed = {symbol for symbol, size in (first.cell.sizes or {}).items() if first.outputs and size not in kept}
+    cells = [with_sizes(own, sizes) for sizes in plan_sizes(symbols, block_sizes(first.constexprs), summed)]
     filled = [cell for cell in cells if cell.elements and not cell.is_own]
     step = max(1, len(filled) // DTYPE_SHAPES)
     fewer = [own, *filled[::step][:DTYPE_SHAPES]]
     others = [cell.with_dtype(dtype) for dtype in dtypes[1:] for cell in fewer]
     return [*cells, *others], []
+
+
+def _first_launched(matrix: Matrix, own: Cell, planned: Sequence[Sizes]) -> Outcome:
+    """The run of the case's own inputs, or of the largest that launch something where those do not."""
+    first = matrix.run(own)
+    others = (matrix.run(with_sizes(own, sizes)) for sizes in reversed(planned) if not first.constexprs)
+    return next((outcome for outcome in others if outcome.constexprs), first)
 
 
 def _smallest_first(cells: Sequence[Cell]) -> list[Cell]:
@@ -221,11 +260,22 @@ def _addresses(tensor: torch.Tensor) -> range:
     return range(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
 
 
-def _compare_types(outputs: Any, reference: Sequence[torch.Tensor]) -> None:
-    """Refuse outputs that are whole numbers where the reference has fractions, or the other way round.
+def _as_meant(finding: Finding) -> Finding:
+    """A NaN or an infinity that the reference has at the same place is the operator's value there."""
+    if finding.kind != "nan-origin" or not is_fault(finding):
+        return finding
+    return replace(finding, level="note", hint="nothing: the reference gives the same for these inputs")
 
-    Raises:  InputError: with both dtypes
+
+def _compare_kinds(outputs: Any, reference: Sequence[torch.Tensor]) -> None:
+    """Refuse what cannot be compared: no tensors, or whole numbers where the other side has fractions.
+
+    Raises:  InputError: saying which side returned what
     """
+    if not flatten(outputs) and reference:
+        raise InputError("the launcher returned no tensor", expected=f"{_counted(reference)}, as the reference returns")
+    if not reference:
+        raise InputError("the reference returned no tensor", expected="one for each that the launcher returns")
     for number, (output, expected) in enumerate(zip(flatten(outputs), reference, strict=False)):
         if output.dtype.is_floating_point != expected.dtype.is_floating_point:
             raise InputError(
@@ -233,11 +283,8 @@ def _compare_types(outputs: Any, reference: Sequence[torch.Tensor]) -> None:
             )
 
 
-def _parameters(function: Callable[..., Any]) -> list[str]:
-    try:
-        return list(inspect.signature(plain_function(function)).parameters)
-    except (TypeError, ValueError):
-        return []
+def _counted(tensors: Sequence[torch.Tensor]) -> str:
+    return "1 tensor" if len(tensors) == 1 else f"{len(tensors)} tensors"
 
 
 def _dtype_text(cell: Cell) -> str:

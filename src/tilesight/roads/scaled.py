@@ -20,6 +20,7 @@ from tilesight.checks.place import launch_line
 from tilesight.engine import Launch
 from tilesight.errors import InputError, TilesightError
 from tilesight.ir import Module
+from tilesight.roads.failures import place_of
 from tilesight.targets import Target
 from tilesight.targets import target as find_target
 
@@ -181,9 +182,9 @@ def _stopped(case: Case, seen: _Seen, error: Exception) -> Finding:
 
 
 def _plain_note(case: Case, message: str) -> Finding:
-    code: Any = getattr(case.hand, "__code__", None)
-    file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
-    return _note_at(file, line, message)
+    assert case.hand is not None
+    file, line = place_of(case.hand)
+    return _note_at(str(file) if line else "", line, message)
 
 
 def _note(launch: Launch, message: str) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, zip_longest
 from math import prod
@@ -11,6 +11,8 @@ PRIMES = (7, 97, 257, 1009)
 LARGE = (65_537, 16_411, 4_099, 2_053)
 """Primes, of which the largest that stays under MOST_ELEMENTS is taken."""
 MOST_ELEMENTS = 1 << 20
+MOST_ROUNDS = 1 << 9
+"""Of a loop over a size that no output has, with the smallest block: what a large prime is bounded by."""
 MOST_SHAPES = 40
 MOST_PAIRS = 8
 MOST_BLOCKS = 3
@@ -70,17 +72,22 @@ def block_sizes(constexprs: Iterable[dict[str, object]]) -> tuple[int, ...]:
     return tuple(sorted(found)[-MOST_BLOCKS:])
 
 
-def plan_sizes(symbols: Symbols, blocks: Sequence[int]) -> list[Sizes]:
+def plan_sizes(symbols: Symbols, blocks: Sequence[int], summed: Collection[int] = ()) -> list[Sizes]:
     """What each symbol is in every case of the matrix, smallest first, at most MOST_SHAPES.
 
     Each symbol alone is 0, 1, around every block, twice a block and one more, odd primes and large, while
     the others keep their size (smaller where the case would grow over MOST_ELEMENTS); then pairs of
     symbols are at their extremes together. The case's own sizes are always among them.
+
+    Args:
+        blocks: what `block_sizes` found
+        summed: symbols that no output has; loops run over them, and a large prime makes MOST_ROUNDS at most
     """
     own = symbols.own
     columns = [[{symbol: value} for value in _values(blocks)] for symbol in own]
     alone = [change for row in zip_longest(*columns) for change in row if change is not None]
-    large = [{symbol: value} for symbol in own for value in _large_of(symbols, symbol)]
+    bounds = {symbol: MOST_ROUNDS * min(blocks, default=LARGEST_BLOCK) for symbol in summed}
+    large = [{symbol: value} for symbol in own for value in _large_of(symbols, symbol, bounds.get(symbol, LARGE[0]))]
     pairs = list(_pairs(list(own), blocks))[:MOST_PAIRS]
     room = MOST_SHAPES - 1 - len(large) - len(pairs)
     changes = [*alone[: max(room, 0)], *large, *pairs]
@@ -102,10 +109,10 @@ def _values(blocks: Sequence[int]) -> list[int]:
     return list(dict.fromkeys([1, 0, 7, *near, *PRIMES]))
 
 
-def _large_of(symbols: Symbols, symbol: int) -> list[int]:
-    """The largest prime at which the case stays under MOST_ELEMENTS with the other symbols as planned."""
+def _large_of(symbols: Symbols, symbol: int, bound: int) -> list[int]:
+    """The largest prime up to a bound at which the case stays under MOST_ELEMENTS, the others as planned."""
     fitting = (value for value in LARGE if symbols.elements(_around(symbols, {symbol: value})) <= MOST_ELEMENTS)
-    return [value for value in fitting if value > symbol][:1]
+    return [value for value in fitting if symbol < value <= bound][:1]
 
 
 def _pairs(symbols: Sequence[int], blocks: Sequence[int]) -> Iterator[Sizes]:

@@ -45,7 +45,7 @@ def _trace_launch(spec: str, target: str) -> list[Trace]:
         if not callable(launch):
             kind = type(launch).__name__
             raise InputError(
-                f"{parsed.name} is a {kind}", where=str(parsed.path), expected="a function without arguments"
+                f"{parsed.name} is of type {kind}", where=str(parsed.path), expected="a function without arguments"
             )
         try:
             return trace(launch, target=target)

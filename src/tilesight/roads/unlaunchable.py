@@ -32,6 +32,8 @@ _LATE = re.compile(r'tt\.elementwise_inline_asm|symbol = "(?!__nv_)')
 _HINTS = (
     (r"num_warps", "num_warps of 1, 2, 4, 8, 16 or 32"),
     (r"power of (2|two)", "take triton.next_power_of_2(n) for the block and mask the lanes beyond n"),
+    (r"end argument must be greater", "return before the launch where a size is 0, or take a block of at least 1"),
+    (r"Expected dtype .*fp32.* but got", "convert first, as x.to(tl.float32) does"),
     (r"Input shapes should have", "let every block of tl.dot have at least that many rows and columns; mask the rest"),
     (r"maximum tensor numel", "loop over smaller blocks: 1,048,576 elements are the most a block may have"),
     (r"not supported in this architecture", "convert to a type that the target has, or name a --target that has it"),

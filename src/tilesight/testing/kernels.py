@@ -11,6 +11,7 @@ from tilesight.errors import InputError
 
 if TYPE_CHECKING:
     from tilesight.capture.case import Case
+    from tilesight.engine import ExecutionOptions
     from tilesight.roads.model import Check, CheckedCase, CheckedFinding
 
 SHOWN = 8
@@ -24,6 +25,10 @@ def check_kernel(
     shapes: str | Sequence[str] | None = None,
     dtypes: str | Sequence[str] | None = None,
     allow: Collection[str] = (),
+    scale_to: int | None = None,
+    target: str = "h200",
+    seed: int = 0,
+    options: ExecutionOptions | None = None,
 ) -> Check:
     """The Check of a case, or of a function without arguments that launches; nothing is wrong with it.
 
@@ -31,6 +36,8 @@ def check_kernel(
         subject: a tilesight.Case, or the function
         shapes, dtypes: in place of the planned ones, as `tilesight check --shapes` and `--dtypes`
         allow: kinds of findings that are no failure, such as "precision"
+        scale_to, target, seed: as the options of `tilesight check`
+        options: the engine's, with its loop_limit and memory_cap_bytes
     Raises:  AssertionError: with what is wrong, where, and how to repair it
              InputError: for an unknown kind, or texts that can't be read
     """
@@ -38,7 +45,10 @@ def check_kernel(
     unknown = sorted(set(allow) - set(KINDS))
     if unknown:
         raise InputError(f"allow={unknown}", expected=f"some of {', '.join(KINDS)}")
-    found: Check = import_module("tilesight.roads.check").check(subject, shapes=shapes, dtypes=dtypes)
+    checks = import_module("tilesight.roads.check")
+    found: Check = checks.check(
+        subject, shapes=shapes, dtypes=dtypes, target=target, seed=seed, options=options, scale_to=scale_to
+    )
     text = failure_text(found, allow)
     if text:
         raise AssertionError(text)

@@ -1,0 +1,203 @@
+"""Grids that end early, told apart from masks and loops that do."""
+
+# pyright: basic, reportArgumentType=false, reportOperatorIssue=false
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from tilesight.checks.finding import Finding
+from tilesight.roads.check import check_launch
+
+
+@triton.jit
+def copy_rows(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * cols + c
+    tl.store(out + at, tl.load(x + at, mask=c < cols, other=0.0), mask=c < cols)
+
+
+@triton.jit
+def copy_left_halves(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * 2 * cols + c
+    tl.store(out + at, tl.load(x + at, mask=c < cols, other=0.0), mask=c < cols)
+
+
+@triton.jit
+def copy_slices(x, out, rows, cols, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    r, c = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, BLOCK)
+    at = (tl.program_id(1) * rows + r[:, None]) * cols + c[None, :]
+    inside = (r[:, None] < rows) & (c[None, :] < cols)
+    tl.store(out + at, tl.load(x + at, mask=inside, other=0.0), mask=inside)
+
+
+@triton.jit
+def copy_tiles(x, out, tiles, BLOCK: tl.constexpr):
+    """Each program takes every so-many-th tile."""
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        i = tile * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out + i, tl.load(x + i))
+
+
+@triton.jit
+def total(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out, tl.sum(tl.load(x + i, mask=i < n, other=0), axis=0))
+
+
+@triton.jit
+def partial_totals(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(0), tl.sum(tl.load(x + i, mask=i < n, other=0), axis=0))
+
+
+@triton.jit
+def total_from(x, out, base, n, BLOCK: tl.constexpr):
+    i = base + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out, tl.sum(tl.load(x + i, mask=i < n, other=0), axis=0))
+
+
+@triton.jit
+def total_of_all(x, out, n, BLOCK: tl.constexpr):
+    for start in range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        tl.atomic_add(out, tl.sum(tl.load(x + i, mask=i < n, other=0), axis=0))
+
+
+@triton.jit
+def every_other(x, out, n, BLOCK: tl.constexpr):
+    i = 2 * (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    tl.store(out + i, tl.load(x + i, mask=i < n, other=0), mask=i < n)
+
+
+@triton.jit
+def pool(x, out, length, outputs, BLOCK: tl.constexpr):
+    """Windows of three at a distance of three: what is over at the end is left out on purpose."""
+    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    first, last = 3 * o, 3 * o + 2
+    most = tl.load(x + first, mask=first < length, other=0)
+    most = tl.maximum(most, tl.load(x + last, mask=last < length, other=0))
+    tl.store(out + o, most, mask=o < outputs)
+
+
+@triton.jit
+def differences(x, out, n, BLOCK: tl.constexpr):
+    """The last element has no right neighbour."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    here = tl.load(x + i, mask=i < n, other=0)
+    tl.store(out + i, tl.load(x + i + 1, mask=i + 1 < n, other=0) - here, mask=i < n - 1)
+
+
+def findings(kernel, grid, *arguments, **constants) -> list[Finding]:
+    """Of one launch into its second argument, which the launching function returns."""
+
+    def launch():
+        kernel[grid](*arguments, **constants)
+        return arguments[1]
+
+    return [each for each in check_launch(launch).findings if each.level != "note"]
+
+
+def kinds(found: list[Finding]) -> list[str]:
+    return sorted(each.kind for each in found)
+
+
+def test_programs_missing_along_an_axis_without_a_mask_that_tells() -> None:
+    """The programs' own stores tell the distance: 6 of them reach the end."""
+
+    def launch():
+        x, out = torch.randn(2, 3, 40, 16), torch.empty(2, 3, 40, 16)
+        copy_slices[(3, 2)](x, out, 40, 16, ROWS=16, BLOCK=16)
+        return out
+
+    found = check_launch(launch).findings
+    assert kinds(found) == ["grid", "never-written"]
+    (grid,) = [each for each in found if each.kind == "grid"]
+    assert "its 2 programs along y end where 6 reach the end" in grid.message
+    assert grid.hint.startswith("launch as many programs along y")
+    assert grid.line == launch.__code__.co_firstlineno + 2
+
+
+@pytest.mark.parametrize("shape", [(7, 20), (7, 20, 1), (1, 7, 20)])
+def test_the_last_row_left_out(shape: tuple[int, ...]) -> None:
+    def launch():
+        x, out = torch.randn(shape), torch.empty(shape)
+        copy_rows[(6,)](x, out, 20, BLOCK=32)
+        return out
+
+    assert kinds(check_launch(launch).findings) == ["grid", "never-written"]
+
+
+def test_a_loop_that_ends_early_is_no_short_grid() -> None:
+    def launch():
+        x, out = torch.randn(800), torch.empty(800)
+        copy_tiles[(5,)](x, out, 24, BLOCK=32)
+        return out
+
+    assert kinds(check_launch(launch).findings) == ["never-written"]
+
+
+def test_a_mask_that_is_too_tight_is_no_short_grid() -> None:
+    def launch():
+        x, out = torch.randn(100), torch.empty(100)
+        differences[(4,)](x, out, 100, BLOCK=32)
+        return out
+
+    assert kinds(check_launch(launch).findings) == ["never-written"]
+
+
+def test_columns_that_no_program_would_store_are_no_short_grid() -> None:
+    def launch():
+        x, out = torch.randn(6, 20), torch.empty(6, 20)
+        copy_left_halves[(6,)](x, out, 10, BLOCK=16)
+        return out
+
+    assert kinds(check_launch(launch).findings) == ["never-written"]
+
+
+@pytest.mark.parametrize("kernel", [total, partial_totals], ids=["atomic", "partial results"])
+def test_a_tail_that_nothing_reads(kernel) -> None:
+    x = torch.randint(0, 9, (1000,), dtype=torch.int32)
+    out = torch.zeros(8, dtype=torch.int32)
+    assert kinds(findings(kernel, (8,), x, out, 1000, BLOCK=128)) == []
+    (found,) = findings(kernel, (7,), x, torch.zeros(7, dtype=torch.int32), 1000, BLOCK=128)
+    assert (found.kind, found.level, found.tensor) == ("grid", "warning", "x")
+    assert "i reaches 895 where the mask" in found.message
+    assert "everything below 1000" in found.message
+
+
+def test_a_part_of_a_tensor_is_asked_for_in_one_of_several_launches() -> None:
+    x, out = torch.randint(0, 9, (1024,), dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+
+    def launch():
+        for base in (0, 512):
+            total_from[(4,)](x, out, base, 1024, BLOCK=128)
+        return out
+
+    assert check_launch(launch).findings == ()
+    assert out.item() == x.sum().item()
+
+
+def test_a_prefix_that_is_shorter_than_the_tensor_is_no_fault() -> None:
+    x, out = torch.randint(0, 9, (1000,), dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    assert findings(total, (2,), x, out, 256, BLOCK=128) == []
+
+
+def test_few_programs_that_go_round_until_all_is_done() -> None:
+    x, out = torch.randint(0, 9, (1000,), dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    assert findings(total_of_all, (3,), x, out, 1000, BLOCK=128) == []
+
+
+def test_offsets_that_step_over_the_last_element() -> None:
+    x, out = torch.randn(256), torch.zeros(256)
+    assert findings(every_other, (2,), x, out, 256, BLOCK=64) == []
+    assert kinds(findings(every_other, (1,), x, torch.zeros(256), 256, BLOCK=64)) == ["grid"]
+
+
+def test_windows_that_do_not_reach_the_end() -> None:
+    x, out = torch.randn(100), torch.zeros(32)
+    assert findings(pool, (1,), x, out, 100, 32, BLOCK=32) == []
