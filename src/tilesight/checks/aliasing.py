@@ -156,7 +156,7 @@ def _one_a_pair(crossings: Sequence[_Crossing]) -> Iterable[_Crossing]:
     return chosen.values()
 
 
-class _Writes(Listener):
+class Writes(Listener):
     """Which units of each tensor a run writes."""
 
     hears_in_any_order = True
@@ -185,7 +185,7 @@ def _difference_from_apart(replay: Replay, groups: Sequence[Sequence[Memory]]) -
     overlapping = {id(each) for each, is_moved in zip(fresh.memories, moved, strict=True) if is_moved}
     apart = with_memories(fresh, lambda each: replace(each, data=each.data.copy()) if id(each) in overlapping else each)
     pairs = list(zip(launch.memories, apart.memories, strict=True))
-    writes = _Writes(each for memory, each in pairs if id(memory) in together)
+    writes = Writes(each for memory, each in pairs if id(memory) in together)
     try:
         execute(replay.module, apart, (writes,), replay.options)
     except TilesightError:

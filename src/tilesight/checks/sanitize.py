@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tilesight.checks.aliasing import Crossings, clashes_across_arguments, find_aliasing
 from tilesight.checks.bounds import BoundsCheck
-from tilesight.checks.clashes import find_overwrites, find_races, find_uninitialised_reads
+from tilesight.checks.clashes import find_overwrites, find_races
 from tilesight.checks.coverage import Output, find_idle_programs, find_short_grids, note_written
 from tilesight.checks.finding import Finding
 from tilesight.checks.footprint import Footprint
@@ -21,6 +21,7 @@ from tilesight.checks.replay import Replay
 from tilesight.checks.reruns import find_autotuned_updates, find_order_dependence
 from tilesight.checks.suspects import Suspects
 from tilesight.checks.undefined import find_undefined
+from tilesight.checks.uninitialised import find_reads_of_nothing
 from tilesight.engine import ExecutionOptions, Launch, Listener
 from tilesight.ir.module import Module
 
@@ -74,13 +75,13 @@ class Sanitizer:
         """What was found, in the order of lines; call it once, when the launch is over."""
         replay, footprint = self._replay, self._footprint
         module, launch = replay.module, replay.launch
+        found = find_reads_of_nothing(replay, footprint)
         self.outputs = note_written(footprint, self._reach, launch)
-        found = self._overflow.findings(replay)
+        found += self._overflow.findings(replay)
         found += [each for each in self._bounds.findings() if not self._overflow.explains(each)]
         aliased = clashes_across_arguments(footprint, module, launch)
         found += find_races(footprint, launch, aliased)
         found += find_aliasing(replay, self._crossings, aliased)
-        found += find_uninitialised_reads(footprint, launch)
         found += find_overwrites(footprint, launch)
         found += find_short_grids(footprint, self._reach, module, launch)
         found += find_idle_programs(footprint, module, launch)
