@@ -41,7 +41,8 @@ NOTES = (
     "on the case's own inputs, as an author would",
     "raised = the faulty launch ends with an exception or a crash where its twin runs through",
     "wrong = the launch's result differs from the reference that the pair carries by more than the published "
-    "tolerance, where its twin's does not; the interpreter has no reference, so this is counted apart",
+    "tolerance, where its twin's does not; the interpreter has no reference, so this is counted apart; where memory "
+    "that nothing wrote reaches the result, the count may change from run to run",
     "TileLens checks bounds: it reports the first access outside a tensor and stops; a launch under it writes nothing",
 )
 

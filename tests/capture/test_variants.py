@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tilesight.capture.launches import EngineSession
 from tilesight.capture.variants import changed_functions, generalise, vary_constants
 from tilesight.ir import Module
 
-# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false, reportGeneralTypeIssues=false
 
 COLUMNS = tl.constexpr(8)
 
@@ -26,7 +27,14 @@ def copy_rows(x, y, stride, BLOCK: tl.constexpr):
     tl.store(y + c * stride, tl.load(x + c, mask=c < COLUMNS + first, other=0.0))
 
 
-def launched(monkeypatch: pytest.MonkeyPatch, stride: int) -> tuple[Any, Any]:
+@triton.jit
+def unrolled(x, y, stride, BLOCK: tl.constexpr, COUNT: tl.constexpr = 2):
+    c = tl.arange(0, BLOCK)
+    for place in tl.static_range(COUNT):
+        tl.store(y + place * BLOCK + c * stride, tl.load(x + place * BLOCK + c))
+
+
+def launched(monkeypatch: pytest.MonkeyPatch, stride: int, kernel: Any = copy_rows) -> tuple[Any, Any]:
     """The source and metadata that Triton hands over for a launch."""
     kept: list[tuple[Any, Any]] = []
     build = launches.build_launch
@@ -37,7 +45,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, stride: int) -> tuple[Any, Any]:
 
     monkeypatch.setattr(launches, "build_launch", keep)
     with EngineSession():
-        copy_rows[(1,)](torch.zeros(64), torch.zeros(256), stride, BLOCK=16)
+        kernel[(1,)](torch.zeros(64), torch.zeros(256), stride, BLOCK=16)
     return kept[0]
 
 
@@ -74,7 +82,15 @@ def test_an_argument_of_1_is_an_argument_again(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_function_itself_is_left_as_it_is() -> None:
     before, scope = copy_rows.src, dict(copy_rows.__globals__)
-    others = list(changed_functions(copy_rows))
+    others = list(chain.from_iterable(changed_functions(copy_rows)))
     assert len(others) > 10
     assert copy_rows.src == before
     assert copy_rows.__globals__ == scope
+
+
+def test_a_loop_that_is_unrolled_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of COUNT = 2 the variants are 3, 1, 4 and 16: that is where the kernel is more than four times as long."""
+    variants = list(vary_constants(*launched(monkeypatch, 2, unrolled)))
+    stores = [sum(each.name == "tt.store" for each in variant.kernel.walk()) for variant in variants]
+    assert {1, 3, 4, 16} <= set(stores)
+    assert max(stores) == 16

@@ -276,3 +276,10 @@ def test_a_spec_names_a_case_or_a_launch() -> None:
     assert unmasked.findings[0].source == Path(FILE).read_text().splitlines()[unmasked.findings[0].line - 1].strip()
     with pytest.raises(InputError, match="BLOCK is of type int"):
         check_spec(f"{FILE}:BLOCK")
+
+
+def test_what_a_larger_size_was_looked_at_is_a_note_of_the_check_and_no_finding() -> None:
+    found = check(checked.RIGHT, shapes="64", dtypes="f32", scale_to=2**20)
+    assert found.findings == ()
+    (note,) = [each for each in found.notes if "programs looked at" in each]
+    assert re.match(r"checked\.py:\d+: double_kernel with f32\[", note)

@@ -23,6 +23,9 @@ from tilesight.errors import TilesightError
 from tilesight.ir import Module, parse_module
 
 LARGEST_CONSTANT = 1 << 20
+MOST_GROWTH = 4
+"""Of the operations of a number's first variant; what is longer is an unrolled loop, and the next is longer still."""
+
 Path = tuple[int, ...]
 
 
@@ -31,7 +34,8 @@ def vary_constants(source: Any, metadata: Any) -> Iterator[Module]:
 
     Compile-time integers are the kernel's constexpr parameters, numbers that it assigns to its variables and
     the module's constexprs that it reads. A number is made one larger, halved and multiplied by powers of
-    four. Arguments that Triton took for constants because they are 1 are arguments again in all of them.
+    four, until a loop that is unrolled makes the module `MOST_GROWTH` times as long. Arguments that Triton
+    took for constants because they are 1 are arguments again in all of them.
 
     Args:
         source: Triton's ASTSource of the kernel
@@ -45,35 +49,52 @@ def vary_constants(source: Any, metadata: Any) -> Iterator[Module]:
             constants, signature = dict(source.constants), dict(source.signature)
         else:
             yield module
-    changes = (
-        *((source.fn, changed) for changed in _changed_constants(constants)),
-        *((function, constants) for function in changed_functions(source.fn)),
+    numbers = (
+        *(((source.fn, changed) for changed in series) for series in _changed_constants(constants)),
+        *(((function, constants) for function in series) for series in changed_functions(source.fn)),
     )
-    for function, changed in changes:
-        module = compile_ttir(function, source, changed, signature, options)
-        if module is not None:
+    for changes in numbers:
+        size = 0
+        for function, changed in changes:
+            module = compile_ttir(function, source, changed, signature, options)
+            if module is None:
+                continue
             yield module
+            operations = sum(1 for _ in module.walk())
+            size = size or operations
+            if operations > MOST_GROWTH * size:
+                break
 
 
-def _changed_constants(constants: Mapping[Path, Any]) -> Iterator[Mapping[Path, Any]]:
+def _changed_constants(constants: Mapping[Path, Any]) -> Iterator[Iterator[Mapping[Path, Any]]]:
+    """For each compile-time integer the constants with it changed."""
+
+    def changed(path: Path, value: int) -> Iterator[Mapping[Path, Any]]:
+        return ({**constants, path: other} for other in other_values(value))
+
     for path, value in constants.items():
         if isinstance(value, int) and not isinstance(value, bool):
-            for other in other_values(value):
-                yield {**constants, path: other}
+            yield changed(path, value)
 
 
-def changed_functions(function: Any) -> Iterator[Any]:
-    """A JITFunction with a number in its body changed, or a constexpr of its module."""
+def changed_functions(function: Any) -> Iterator[Iterator[Any]]:
+    """For each number in a JITFunction's body and each constexpr of its module, the function with it changed."""
     tree = ast.parse(function.src)
+
+    def with_number(number: ast.Constant, value: int) -> Iterator[Any]:
+        return (_again(function, source=_with_number(function.src, number, other)) for other in other_values(value))
+
+    def with_constexpr(name: str, value: int) -> Iterator[Any]:
+        scopes = ({**function.__globals__, name: tl.constexpr(other)} for other in other_values(value))
+        return (_again(function, scope=scope) for scope in scopes)
+
     for number in _assigned_numbers(tree):
-        for other in other_values(int(number.value)):  # pyright: ignore[reportArgumentType]
-            yield _again(function, source=_with_number(function.src, number, other))
+        yield with_number(number, int(number.value))  # pyright: ignore[reportArgumentType]
     read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for name in sorted(read & function.__globals__.keys()):
         value = getattr(function.__globals__[name], "value", None)
         if isinstance(function.__globals__[name], tl.constexpr) and isinstance(value, int):
-            for other in other_values(value):
-                yield _again(function, scope={**function.__globals__, name: tl.constexpr(other)})
+            yield with_constexpr(name, value)
 
 
 def _assigned_numbers(tree: ast.AST) -> list[ast.Constant]:

@@ -229,7 +229,11 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 
 def _scaled(found: Check, subject: Any, scale_to: int, target: str) -> Check:
-    """The check with what the arithmetic of addresses does at a larger size."""
+    """The check with what the arithmetic of addresses does at a larger size, and how much of that was looked at."""
     known = {place(each) for each in found.findings}
-    more = [each for each in check_scaled(subject, scale_to, target) if place(each) not in known]
-    return replace(found, findings=(*found.findings, *gather_launches(more)))
+    seen = check_scaled(subject, scale_to, target)
+    more = [each for each in seen if is_fault(each) and place(each) not in known]
+    covered = [f"{Path(each.file).name}:{each.line}: {each.message}" for each in seen if not is_fault(each)]
+    return replace(
+        found, findings=(*found.findings, *gather_launches(more)), notes=(*found.notes, *dict.fromkeys(covered))
+    )
