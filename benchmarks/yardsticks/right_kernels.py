@@ -16,7 +16,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -96,7 +96,14 @@ def records_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def write_result(arguments: Sequence[str], by_suite: dict[str, list[dict[str, Any]]]) -> Path:
+def command_of(options: argparse.Namespace, suites: Iterable[str]) -> str:
+    """The command that asks for these suites, without this machine's folders."""
+    command = ["python", "-m", "benchmarks.yardsticks.right_kernels", "--path", "FOLDER", "--suites", ",".join(suites)]
+    command += ["--functions", str(options.functions)] if options.functions else []
+    return " ".join([*command, "--limit", f"{options.limit:g}"])
+
+
+def write_result(options: argparse.Namespace, by_suite: dict[str, list[dict[str, Any]]]) -> Path:
     """Writes results/sanitizer_right_kernels.json."""
     machine = describe_machine()
     versions = machine.pop("versions")
@@ -105,7 +112,7 @@ def write_result(arguments: Sequence[str], by_suite: dict[str, list[dict[str, An
     measured = {
         "benchmark": NAME,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python", "-m", "benchmarks.yardsticks.right_kernels", *arguments]),
+        "command": command_of(options, by_suite),
         **machine,
         "versions": {**versions, **{package: metadata.version(package) for package in PACKAGES}},
         "notes": list(NOTES),
@@ -153,17 +160,17 @@ def main(arguments: Sequence[str]) -> None:
         asked = Asked(options.path, options.functions)
         work(options.suites, options.worker, options.first, asked, options.limit, options.select)
         return
+    suites = options.suites.split(",")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.log or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         if not options.report_only:
             with ThreadPoolExecutor(options.processes) as pool:
-                suites = options.suites.split(",")
                 list(pool.map(lambda suite: supervise(suite, folder / f"{suite}.jsonl", options), suites))
-        by_suite = records_of(folder)
+        by_suite = {suite: records for suite, records in records_of(folder).items() if suite in suites}
     print("\n".join(show(by_suite)))
     if not options.select:
-        print(f"written to {write_result(arguments, by_suite)}")
+        print(f"written to {write_result(options, by_suite)}")
 
 
 if __name__ == "__main__":

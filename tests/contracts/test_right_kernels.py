@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from benchmarks.yardsticks.right_case import RightCase, check_right_case
+from benchmarks.yardsticks.right_kernels import command_of, parse_arguments
 from benchmarks.yardsticks.right_tally import gathered, slow_kernels, table, totals, unfinished
 from tilesight.capture.launches import EngineSession, installed_session
 
@@ -127,3 +128,9 @@ def test_a_finding_is_listed_once_and_the_worst_level_first() -> None:
 @pytest.mark.parametrize(("checked_s", "is_slow"), [(1.4, False), (1.6, True)])
 def test_a_kernel_is_slow_beyond_three_times_the_engine(checked_s: float, is_slow: bool) -> None:
     assert bool(slow_kernels([made("liger", "a", checked_s=checked_s)])) == is_slow
+
+
+def test_the_command_is_told_without_this_machine_s_folders() -> None:
+    options = parse_arguments(["--path", "/here/tutorials", "--functions", "9", "--log", "/here/log", "--limit", "30"])
+    told = "python -m benchmarks.yardsticks.right_kernels --path FOLDER --suites liger,lessons --functions 9 --limit 30"
+    assert command_of(options, ["liger", "lessons"]) == told
