@@ -9,6 +9,7 @@ import math
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from tests.checks.tracing import line_with, trace
 from tilesight.checks.nan_origin import find_nan_origins
@@ -144,7 +145,7 @@ def scaled_logarithm(x, scale, out, BLOCK: tl.constexpr):
 @triton.jit
 def inverse_hyperbolic_tangent(x, out, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
-    tl.store(out + i, tl.extra.libdevice.atanh(tl.load(x + i)))
+    tl.store(out + i, libdevice.atanh(tl.load(x + i)))
 
 
 @triton.jit

@@ -214,3 +214,11 @@ def test_run_with_check_finds_what_check_finds(tmp_path: Path) -> None:
     in_run, in_check = ({(each["kind"], each["line"]) for each in found} for found in (findings, checked))
     assert in_run == in_check
     assert {kind for kind, _ in in_run} >= {"contract", "unlaunchable"}
+
+
+def test_run_with_check_hears_the_launches_of_a_script_that_traces_itself(tmp_path: Path) -> None:
+    script = tmp_path / "traces.py"
+    head = FAULTS_OF_EACH_ROAD.partition("def launch")[0]
+    script.write_text(f"{head}import tilesight\ntilesight.trace(scale[(2,)], torch.ones(128), 128, BLOCK=64)\n")
+    _, findings = run_script(script, "--check")
+    assert {finding["kind"] for finding in findings} >= {"contract"}

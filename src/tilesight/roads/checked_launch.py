@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tilesight.capture.launches import EngineSession
+from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.checks.coverage import Output
 from tilesight.checks.finding import Finding
 from tilesight.checks.sanitize import Sanitizer
@@ -22,11 +22,12 @@ class CheckedLaunch:
     only then for `outputs`. A launch that raises has `findings_so_far` instead.
 
     Args:
-        session: the one that runs the launch
+        session: the one that listens; a script's own `tilesight.trace` runs launches in a session inside it
         target: the GPU that is asked whether it takes it
     """
 
     def __init__(self, session: EngineSession, launch: Launch, target: Target) -> None:
+        session = installed_session() or session
         self._refused = find_unlaunchable(launch, *session.compiled_from(launch), target)
         variants = partial(session.variants, launch)
         self._sanitizer = Sanitizer(session.module(launch.ttir), launch, session.options, variants)
