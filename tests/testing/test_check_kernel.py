@@ -63,7 +63,7 @@ def test_limits_and_scales_are_handed_on() -> None:
         check_kernel(checked.ENDLESS, shapes="7", dtypes="f32", options=ExecutionOptions(loop_limit=30))
     found = check_kernel(checked.ROW_SUM, shapes="6,50", dtypes="f32", target="a100", seed=3, scale_to=2**20)
     scaled = f"f32[{6 * math.ceil(2**20 / (6 * 50))},50]"
-    assert found.target == "a100" and found.findings == () and [scaled in note for note in found.notes] == [True]
+    assert found.target == "a100" and found.findings == () and any(scaled in note for note in found.notes)
 
 
 def test_wrong_numbers_alone_are_a_failure() -> None:
