@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.checks.clash import Clash
-from tilesight.checks.clashes import VERBS, is_within
+from tilesight.checks.clashes import VERBS, finding_of_clash, is_within
 from tilesight.checks.differences import differ, difference_text
-from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
+from tilesight.checks.finding import Finding
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import line_of, name_of
 from tilesight.checks.replay import Replay, overlap_groups, with_memories
@@ -222,7 +222,6 @@ def _expected(
 def _of_clash(clash: Clash, partner: Memory, launch: Launch) -> Finding:
     reads_first = clash.first_kind == "load" or (clash.second_kind == "store" and clash.first_kind != "store")
     operation = clash.first if reads_first else clash.second
-    file, line = line_of(operation, launch)
     tensor = name_of(clash.memory)
     first, second = (line_of(each, launch)[1] for each in (clash.first, clash.second))
     who, other = f"program {clash.programs[0]}", f"program {clash.programs[1]}"
@@ -230,41 +229,27 @@ def _of_clash(clash: Clash, partner: Memory, launch: Launch) -> Finding:
         who, other = f"one thread of {who}", "another"
     elif clash.programs[0] < 0:
         who = "another program"
-    programs = sorted({program for program in (*clash.programs, *clash.seen_programs) if program >= 0})
-    return Finding(
-        kind="alias",
-        file=file,
-        line=line,
-        programs=tuple(programs[:SHOWN_PROGRAMS]),
-        program_count=len(programs),
-        lanes=(clash.lane, clash.lane),
-        lane_count=clash.units,
-        tensor=tensor,
-        message=f"{_both(partner, clash.memory)} overlap, and the result depends on it: {who} "
+    message = (
+        f"{_both(partner, clash.memory)} overlap, and the result depends on it: {who} "
         f"{VERBS[clash.first_kind]} element {clash.element} of {tensor} in line {first}, {other} "
-        f"{VERBS[clash.second_kind]} it in line {second}, and nothing orders the two",
-        hint=HINT,
+        f"{VERBS[clash.second_kind]} it in line {second}, and nothing orders the two"
     )
+    return finding_of_clash(clash, "alias", line_of(operation, launch), message, HINT)
 
 
 def _of_crossing(crossing: _Crossing, tensor: Memory, difference: str, launch: Launch) -> Finding:
     access = crossing.access
-    file, line = line_of(access.operation, launch)
+    place = line_of(access.operation, launch)
     verb = VERBS[access.kind]
     stored = line_of(crossing.store, launch)[1]
-    return Finding(
-        kind="alias",
-        file=file,
-        line=line,
-        programs=(),
-        program_count=0,
-        lanes=(0, 0),
-        lane_count=0,
-        tensor=name_of(crossing.memory),
-        message=f"{_both(crossing.source, crossing.memory)} overlap, and the result depends on it: line {line} {verb} "
+    return Finding.of_line(
+        "alias",
+        place,
+        f"{_both(crossing.source, crossing.memory)} overlap, and the result depends on it: line {place[1]} {verb} "
         f"what line {stored} has written through {crossing.source.name}; in {name_of(tensor)} {difference} from what "
         "the launch gives when they are apart",
-        hint=HINT,
+        HINT,
+        tensor=name_of(crossing.memory),
     )
 
 

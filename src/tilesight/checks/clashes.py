@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tilesight.checks.clash import Clash, Overwrite
-from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
+from tilesight.checks.finding import SHOWN_PROGRAMS, Finding, Level
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import lanes_text, line_of, name_of
 from tilesight.checks.unwritten import Unwritten
@@ -51,21 +51,19 @@ def is_within(clash: Clash) -> bool:
 
 
 def _race(clash: Clash, launch: Launch) -> Finding:
-    file, line = line_of(_store_of(clash), launch)
+    place = line_of(_store_of(clash), launch)
+    level: Level = "note" if clash.is_benign else "error"
+    return finding_of_clash(clash, "race", place, _race_message(clash, launch), _race_hint(clash), level)
+
+
+def finding_of_clash(
+    clash: Clash, kind: str, place: tuple[str, int], message: str, hint: str, level: Level = "error"
+) -> Finding:
+    """A finding at a file and line, with the programs, lane and tensor of the clash."""
     programs = sorted({program for program in (*clash.programs, *clash.seen_programs) if program >= 0})
-    return Finding(
-        kind="race",
-        file=file,
-        line=line,
-        programs=tuple(programs[:SHOWN_PROGRAMS]),
-        program_count=len(programs),
-        lanes=(clash.lane, clash.lane),
-        lane_count=clash.units,
-        tensor=name_of(clash.memory),
-        message=_race_message(clash, launch),
-        hint=_race_hint(clash),
-        level="note" if clash.is_benign else "error",
-    )
+    shown, lanes = tuple(programs[:SHOWN_PROGRAMS]), (clash.lane, clash.lane)
+    tensor = name_of(clash.memory)
+    return Finding(kind, *place, shown, len(programs), lanes, clash.units, tensor, message, hint, level)
 
 
 def _race_message(clash: Clash, launch: Launch) -> str:

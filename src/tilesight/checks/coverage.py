@@ -22,6 +22,7 @@ from tilesight.engine.launch import Launch, Memory
 from tilesight.ir.module import Module, Operation, Value
 
 AXES = "xyz"
+ENOUGH_PROGRAMS = "launch triton.cdiv(n, BLOCK) programs along each axis, with the BLOCK of this launch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +50,9 @@ class Output:
         undefined = self.memory.undefined
         if undefined is None:
             return np.empty(0, np.int64)
-        first = (self.memory.address - undefined.address) // undefined.item_bytes
-        count = len(self.memory.data) // undefined.item_bytes
-        region = ShadowRegion((self.memory,), self.memory.address, undefined.item_bytes, count)
-        written = region.view_of(self.memory, np.ascontiguousarray(undefined.written[first : first + count]))
-        return np.flatnonzero(~written.all(axis=-1).reshape(-1))
+        flags = undefined.written_units(self.memory.address, len(self.memory.data), undefined.item_bytes)
+        region = ShadowRegion((self.memory,), self.memory.address, undefined.item_bytes, len(flags))
+        return np.flatnonzero(~region.view_of(self.memory, flags).all(axis=-1).reshape(-1))
 
 
 def note_written(footprint: Footprint, reach: MaskReach, launch: Launch) -> list[Output]:
@@ -122,23 +121,18 @@ def _is_tail(output: Output, missing: NDArray[np.int64]) -> bool:
 
 def _never_written(output: Output, missing: NDArray[np.int64]) -> Finding:
     memory = output.memory
-    file, line = line_of(output.operation, output.launch)
     tensor, first, last = name_of(memory), int(missing[0]), int(missing[-1])
     if last - first + 1 == len(missing):
         which = f"elements {first} to {last}" if last > first else f"element {first}"
     else:
         which = f"{len(missing)} elements, {first} the first and {last} the last"
-    return Finding(
-        kind="never-written",
-        file=file,
-        line=line,
-        programs=(),
-        program_count=0,
-        lanes=(0, 0),
-        lane_count=len(missing),
+    return Finding.of_line(
+        "never-written",
+        line_of(output.operation, output.launch),
+        f"{which} of {tensor} {_shape(memory)} (from torch.empty) were stored by no program",
+        f"store every element of {tensor} (look at grid, mask and strides), or make it with torch.zeros",
         tensor=tensor,
-        message=f"{which} of {tensor} {_shape(memory)} (from torch.empty) were stored by no program",
-        hint=f"store every element of {tensor} (look at grid, mask and strides), or make it with torch.zeros",
+        lane_count=len(missing),
     )
 
 
@@ -180,23 +174,23 @@ def _find_unread_tails(reach: MaskReach, module: Module, launch: Launch) -> list
 
 
 def _unread_tail(memory: Memory, launch: Launch, operation: Operation, reach: Reach) -> Finding:
-    file, line = launch_line(launch)
-    tensor, where = name_of(memory), line_of(operation, launch)[1]
-    name = variable_of(operation.operands[side_of_offsets(operation)]) or "offsets"
-    return Finding(
-        kind="grid",
-        file=file,
-        line=line,
-        programs=(),
-        program_count=0,
-        lanes=(0, 0),
-        lane_count=0,
+    tensor = name_of(memory)
+    return Finding.of_line(
+        "grid",
+        launch_line(launch),
+        f"grid {launch.grid} is too small: {_reach_text(operation, reach, launch)}, "
+        f"the extent of {tensor} {_shape(memory)}; the rest is read by none",
+        ENOUGH_PROGRAMS,
         tensor=tensor,
-        message=f"grid {launch.grid} is too small: {name} reaches {reach.highest} where the mask in line {where} lets "
-        f"everything below {reach.bound} in, the extent of {tensor} {_shape(memory)}; the rest is read by none",
-        hint="launch triton.cdiv(n, BLOCK) programs along each axis, with the BLOCK of this launch",
         level="warning",
     )
+
+
+def _reach_text(operation: Operation, reach: Reach, launch: Launch) -> str:
+    """How far the offsets that a mask compares come, and how far they might."""
+    name = variable_of(operation.operands[side_of_offsets(operation)]) or "offsets"
+    where = line_of(operation, launch)[1]
+    return f"{name} reaches {reach.highest} where the mask in line {where} lets everything below {reach.bound} in"
 
 
 def _too_few(
@@ -206,30 +200,23 @@ def _too_few(
     missing: NDArray[np.int64],
     shortage: Shortage | None = None,
 ) -> Finding:
-    file, line = launch_line(launch)
     tensor = name_of(memory)
     reason = f"its programs end before the last {len(missing)} of the tensor's {memory.elements} elements"
-    hint = "launch triton.cdiv(n, BLOCK) programs along each axis, with the BLOCK of this launch"
+    hint = ENOUGH_PROGRAMS
     if shortage is not None:
         axis = AXES[shortage.axis]
         reason = f"its {launch.grid[shortage.axis]} programs along {axis} end where {shortage.extent} reach the end"
         hint = f"launch as many programs along {axis} as there are tiles: {shortage.extent} for this tensor"
     if short is not None:
-        operation, reach = short
-        name = variable_of(operation.operands[side_of_offsets(operation)]) or "offsets"
-        where = line_of(operation, launch)[1]
-        reason = f"{name} reaches {reach.highest} where the mask in line {where} lets everything below {reach.bound} in"
-    return Finding(
-        kind="grid",
-        file=file,
-        line=line,
-        programs=(),
-        program_count=launch.programs,
-        lanes=(0, 0),
-        lane_count=len(missing),
+        reason = _reach_text(*short, launch)
+    return Finding.of_line(
+        "grid",
+        launch_line(launch),
+        f"grid {launch.grid} is too small: {reason}; {len(missing)} elements of {tensor} are stored by none",
+        hint,
         tensor=tensor,
-        message=f"grid {launch.grid} is too small: {reason}; {len(missing)} elements of {tensor} are stored by none",
-        hint=hint,
+        program_count=launch.programs,
+        lane_count=len(missing),
     )
 
 

@@ -45,3 +45,22 @@ class Finding:
     message: str
     hint: str
     level: Level = "error"
+
+    @classmethod
+    def of_line(
+        cls,
+        kind: str,
+        place: tuple[str, int],
+        message: str,
+        hint: str,
+        *,
+        tensor: str = "",
+        program_count: int = 0,
+        lane_count: int = 0,
+        level: Level = "error",
+    ) -> Finding:
+        """A fault of a line or of a whole launch, which no program shows more than another.
+
+        Args: place: its file and line; the others are the finding's own
+        """
+        return cls(kind, *place, (), program_count, (0, 0), lane_count, tensor, message, hint, level)

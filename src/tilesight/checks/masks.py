@@ -91,17 +91,12 @@ def _finding(file: str, line: int, uses: list[_Use], proven: Collection[Place | 
     is_whole = all(wasted)
     what = "the mask" if is_whole else "a part of the mask"
     hint = "leave the mask out" if is_whole else "leave this comparison out of the mask"
-    return Finding(
-        kind="contract",
-        file=file,
-        line=line,
-        programs=(),
+    return Finding.of_line(
+        "contract",
+        (file, line),
+        f"{what} of {where} is true in every lane of every launch, whatever the shapes and block sizes",
+        hint,
         program_count=launch.programs,
-        lanes=(0, 0),
-        lane_count=0,
-        tensor="",
-        message=f"{what} of {where} is true in every lane of every launch, whatever the shapes and block sizes",
-        hint=hint,
         level="warning" if any(wasted) else "note",
     )
 

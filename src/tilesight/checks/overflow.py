@@ -361,18 +361,11 @@ def _hint(operation: Operation, module: Module) -> str:
 
 
 def _undecided(operation: Operation, error: TilesightError, replay: Replay, level: Level = "warning") -> Finding:
-    file, line = line_of(operation, replay.launch)
     what = describe(operation, replay.module)
-    return Finding(
-        kind="overflow",
-        file=file,
-        line=line,
-        programs=(),
-        program_count=0,
-        lanes=(0, 0),
-        lane_count=0,
-        tensor="",
-        message=f"{what} wrapped around; whether an address depends on it is not known: {error.got}",
-        hint=_hint(operation, replay.module),
+    return Finding.of_line(
+        "overflow",
+        line_of(operation, replay.launch),
+        f"{what} wrapped around; whether an address depends on it is not known: {error.got}",
+        _hint(operation, replay.module),
         level=level,
     )

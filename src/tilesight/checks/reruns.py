@@ -174,5 +174,4 @@ def _finding(
     hint: str,
     level: Level = "error",
 ) -> Finding:
-    file, line = line_of(operation, launch)
-    return Finding(kind, file, line, (), 0, (0, 0), 0, name_of(memory), message, hint, level)
+    return Finding.of_line(kind, line_of(operation, launch), message, hint, tensor=name_of(memory), level=level)

@@ -77,17 +77,5 @@ def _filled(memory: Memory, fill: int, *, is_own: bool) -> Memory:
     if memory.undefined is None:
         return memory
     filled = replace(memory, data=memory.data.copy()) if is_own else memory
-    filled.data[~_written_bytes(memory)] = fill
+    filled.data[~memory.undefined.written_units(memory.address, len(memory.data))] = fill
     return filled
-
-
-def _written_bytes(memory: Memory) -> NDArray[np.bool_]:
-    """[bytes] of the tensor that had been written before the launch."""
-    covered = memory.undefined
-    assert covered is not None
-    offset = memory.address - covered.address
-    first = offset // covered.item_bytes
-    span = -(-(offset + len(memory.data)) // covered.item_bytes) - first
-    flags = np.repeat(covered.written[first : first + span], covered.item_bytes)
-    start = offset - first * covered.item_bytes
-    return flags[start : start + len(memory.data)]

@@ -80,11 +80,7 @@ def written_flags(region: ShadowRegion) -> NDArray[np.bool_]:
     flags[:] = True
     for each in region.memories:
         if each.undefined is not None:
-            covered = each.undefined
-            first = (each.address - covered.address) // covered.item_bytes
-            span = -(-len(each.data) // covered.item_bytes)
-            part = np.repeat(covered.written[first : first + span], covered.item_bytes // region.unit_bytes)
+            part = each.undefined.written_units(each.address, len(each.data), region.unit_bytes)
             start = (each.address - region.address) // region.unit_bytes
-            stop = start + len(each.data) // region.unit_bytes
-            flags[start:stop] &= part[: stop - start]
+            flags[start : start + len(part)] &= part
     return flags

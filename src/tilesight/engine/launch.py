@@ -23,6 +23,14 @@ class Undefined:
     item_bytes: int
     address: int
 
+    def written_units(self, address: int, size_bytes: int, unit_bytes: int = 1) -> NDArray[np.bool_]:
+        """[size_bytes / unit_bytes] which units of a part of the storage were written; an element has whole units."""
+        units_an_item = self.item_bytes // unit_bytes
+        first, skipped = divmod((address - self.address) // unit_bytes, units_an_item)
+        count = size_bytes // unit_bytes
+        last = first - (-(skipped + count) // units_an_item)
+        return np.repeat(self.written[first:last], units_an_item)[skipped : skipped + count]
+
 
 @dataclass(frozen=True)
 class Autotuning:

@@ -184,27 +184,15 @@ def _stopped(case: Case, seen: _Seen, error: Exception) -> Finding:
 def _plain_note(case: Case, message: str) -> Finding:
     assert case.hand is not None
     file, line = place_of(case.hand)
-    return _note_at(str(file) if line else "", line, message)
+    return _note_at((str(file) if line else "", line), message)
 
 
 def _note(launch: Launch, message: str) -> Finding:
-    return _note_at(*launch_line(launch), message)
+    return _note_at(launch_line(launch), message)
 
 
-def _note_at(file: str, line: int, message: str) -> Finding:
-    return Finding(
-        kind="overflow",
-        file=file,
-        line=line,
-        programs=(),
-        program_count=0,
-        lanes=(0, 0),
-        lane_count=0,
-        tensor="",
-        message=message,
-        hint="",
-        level="note",
-    )
+def _note_at(place: tuple[str, int], message: str) -> Finding:
+    return Finding.of_line("overflow", place, message, "", level="note")
 
 
 def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:

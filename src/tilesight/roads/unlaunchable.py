@@ -148,7 +148,7 @@ def _of_failure(
     hints = (hint for pattern, hint in _HINTS if re.search(pattern, failure.message))
     is_asserted = failure.error == "CompileTimeAssertionFailure"
     hint = "launch it with values for which the assertion holds" if is_asserted else next(hints, "mend that line")
-    return _at(file, line, f"{message} (`{text}`)" if text else message, hint, level)
+    return Finding.of_line(KIND, (file, line), f"{message} (`{text}`)" if text else message, hint, level=level)
 
 
 def _block_faults(launch: Launch, compiled: Compiled, source: Any, options: dict[str, Any]) -> Iterator[Finding]:
@@ -206,8 +206,4 @@ def _level(launch: Launch) -> Level:
 def _finding(launch: Launch, message: str, hint: str, level: Level = "error") -> Finding:
     if level == "note" and launch.autotuning is not None and launch.autotuning.configs > 1:
         message = f"{message}; autotune passes over this config of {launch.autotuning.configs}"
-    return _at(*launch_line(launch), message, hint, level)
-
-
-def _at(file: str, line: int, message: str, hint: str, level: Level) -> Finding:
-    return Finding(KIND, file, line, (), 0, (0, 0), 0, "", message, hint, level)
+    return Finding.of_line(KIND, launch_line(launch), message, hint, level=level)
