@@ -188,3 +188,48 @@ def test_a_divisor_made_of_many_lanes_is_the_author_s() -> None:
 def test_a_root_of_a_negative_number_is_an_error() -> None:
     x = torch.tensor([1.0, -1.0, 0.5, 0.25])
     assert levels(scaled_logarithm, x, scale=torch.ones(4)) == [("nan-origin", "error")]
+
+
+@triton.jit
+def quantise_rows(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols, other=0.0)
+    scaled = values / (tl.max(tl.abs(values), axis=0) / 127.0)
+    tl.store(out + tl.program_id(0) * cols + c, libdevice.rint(scaled).to(tl.int8), mask=c < cols)
+
+
+@triton.jit
+def quantise_kept_rows(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols, other=0.0)
+    largest = tl.max(tl.abs(values), axis=0)
+    scaled = tl.where(largest > 0, values / (largest / 127.0), 0.0)
+    tl.store(out + tl.program_id(0) * cols + c, libdevice.rint(scaled).to(tl.int8), mask=c < cols)
+
+
+@triton.jit
+def sign_by_ratio(x, out, TEST: tl.constexpr, BLOCK: tl.constexpr):
+    values = tl.load(x + tl.arange(0, BLOCK))
+    ratio = tl.sum(values, axis=0) / tl.max(values, axis=0)
+    if (ratio != ratio) if TEST else (ratio > 0.5):
+        tl.store(out + tl.arange(0, BLOCK), values)
+    else:
+        tl.store(out + tl.arange(0, BLOCK), -values)
+
+
+def test_an_integer_hides_a_nan() -> None:
+    x = torch.randn(4, 10, generator=torch.Generator().manual_seed(0))
+    x[2] = 0
+    (found,) = trace(find_nan_origins, quantise_rows, (4,), **rows(x=x, out=torch.zeros(4, 10, dtype=torch.int8)))
+    assert (found.kind, found.line) == ("nan-origin", line_with(quantise_rows, "scaled = "))
+    assert (found.programs, found.lanes, found.lane_count, found.level) == ((2,), (0, 9), 10, "error")
+    assert found.message == "0 / 0 is nan in program 2, lane 0; what is stored to out as an integer comes of it"
+    assert not trace(find_nan_origins, quantise_kept_rows, (4,), **rows(x=x, out=torch.zeros(4, 10, dtype=torch.int8)))
+
+
+def test_a_branch_hides_a_nan() -> None:
+    same = {"x": torch.zeros(16), "out": torch.zeros(16), "BLOCK": 16}
+    (found,) = trace(find_nan_origins, sign_by_ratio, (1,), TEST=False, **same)
+    assert (found.kind, found.line) == ("nan-origin", line_with(sign_by_ratio, "ratio = "))
+    assert found.message == "0 / 0 is nan in program 0, lane 0; a branch depends on it"
+    assert not trace(find_nan_origins, sign_by_ratio, (1,), TEST=True, **same), "a test for NaN is no fault"

@@ -1,4 +1,4 @@
-"""The operation that made a stored NaN or infinity from finite numbers."""
+"""The operation that made a NaN or infinity from finite numbers, which is then stored, cast or branched on."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ from tilesight.checks.place import line_of, name_of
 from tilesight.checks.poles import is_of_its_lane_alone, is_pole
 from tilesight.checks.program_trace import Labels, ProgramTrace, Step, trace_programs
 from tilesight.checks.replay import Replay
+from tilesight.checks.slices import flow_of
 from tilesight.checks.suspects import Suspects
 from tilesight.engine.rules.tt_reduce import single_combiner
-from tilesight.ir.module import Module, Operation
-from tilesight.ir.types import FloatType, block_shape, element_type
+from tilesight.ir.module import Module, Operation, Value
+from tilesight.ir.types import FloatType, IntegerType, block_shape, element_type
 
 FILL = 1
 """An infinity that the author wrote, or -inf from memory: both stand for what is left out."""
@@ -49,6 +50,7 @@ FIRST_ORIGIN = 32000
 """Origins are numbered downwards, so that of two that meet the earlier one stays."""
 
 STORES = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_store", "tt.descriptor_reduce"})
+LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
 BITCASTS = frozenset({"arith.bitcast", "tt.bitcast"})
 UNLABELLED = frozenset({"tt.dot_scaled", "tt.map_elementwise", "tt.histogram"})
 WORDS = {
@@ -75,6 +77,7 @@ class _Origin:
     stored: dict[int, int] = field(default_factory=dict[int, int])
     tensor: str = ""
     lanes: tuple[int, int] = (0, 0)
+    sink: str = ""
 
 
 class NonFiniteTrace(ProgramTrace):
@@ -86,7 +89,7 @@ class NonFiniteTrace(ProgramTrace):
         self.origins: dict[int, _Origin] = {}
 
     def is_source(self, operation: Operation) -> bool:
-        """Whatever makes floats, and stores."""
+        """Whatever makes floats, and stores; integers have labels of the floats that they were made of."""
         return operation.name in STORES or any(isinstance(element_type(v.type), FloatType) for v in operation.results)
 
     def label(self, step: Step) -> Sequence[Labels | None]:
@@ -100,14 +103,14 @@ class NonFiniteTrace(ProgramTrace):
     def _label_result(self, step: Step, position: int) -> Labels | None:
         name, value = step.operation.name, step.operation.results[position]
         if not isinstance(element_type(value.type), FloatType):
-            return None
+            return self._label_integer(step, position)
         result = step.results[position]
         bad = ~np.isfinite(result)
         if not bad.any():
             return None
         if name == "arith.constant":
             return np.where(bad & ~np.isnan(result), np.int16(FILL), np.where(bad, np.int16(GIVEN), np.int16(0)))
-        if name in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
+        if name in LOADS:
             return _load(step, result, bad)
         if name in MOVES:
             return move_lanes(step)[position]
@@ -116,6 +119,43 @@ class NonFiniteTrace(ProgramTrace):
         if name == "tt.gather":
             return np.where(bad, gather_lanes(step), np.int16(0))
         return self._make(step, result, bad)
+
+    def _label_integer(self, step: Step, position: int) -> Labels | None:
+        """Integers hide what they were made of; a comparison has the label of a NaN, for branches alone."""
+        operation = step.operation
+        if all(each is None for each in step.labels) or operation.name in BITCASTS | LOADS:
+            return None
+        if operation.name == "arith.cmpf":
+            is_test_for_nan = operation.operands[0] is operation.operands[1]
+            rank = 1 + len(block_shape(operation.results[0].type))
+            return None if is_test_for_nan else np.where(_had_nan(step, rank), join_lanes(step), np.int16(0))
+        if operation.name == "arith.cmpi":
+            return join_lanes(step)
+        if _is_truth(operation.results[position]) != _is_truth(operation.operands[-1]):
+            return None
+        if operation.name in MOVES:
+            return move_lanes(step)[position]
+        if operation.name == "arith.select":
+            return select_lanes(step)
+        if operation.name == "tt.gather":
+            return gather_lanes(step)
+        if operation.name in UNLABELLED:
+            return join_everything(step)[position]
+        return _labels_before(step, 1 + len(block_shape(operation.results[position].type)))
+
+    def decide(self, operation: Operation, program: int, labels: Labels) -> None:
+        """A NaN decides which way a branch goes."""
+        del operation
+        for number in numbers_in(np.where((labels > FILL) & (labels < GIVEN), labels, np.int16(0))):
+            self._sink(self.origins[number], program, np.flatnonzero(labels == number), "a branch depends on it")
+
+    def _sink(self, origin: _Origin, program: int, lanes: NDArray[np.int64], sink: str) -> None:
+        """What came of an origin: its first sink is told, and all programs are counted."""
+        if not origin.stored:
+            origin.lanes = int(lanes[0]), int(lanes[-1])
+            origin.program = program
+            origin.sink = sink
+        origin.stored[program] = origin.stored.get(program, 0) + len(lanes)
 
     def _make(self, step: Step, result: NDArray[Any], bad: Mask) -> Labels:
         """The labels of what an operation computes; lanes that only it can have made get a new origin."""
@@ -152,13 +192,13 @@ class NonFiniteTrace(ProgramTrace):
         found = np.broadcast_to(np.where(active_lanes(step), labels, np.int16(0)), step.accesses[0].shape)
         for number in numbers_in(np.where((found > FILL) & (found < GIVEN), found, np.int16(0))):
             origin = self.origins[number]
-            lanes = np.flatnonzero(found == number)
-            origin.gives_nan |= bool(np.isnan(np.broadcast_to(value, found.shape)[found == number]).any())
-            if not origin.stored:
-                origin.tensor = name_of(step.accesses[0].memory)
-                origin.lanes = int(lanes[0]), int(lanes[-1])
-                origin.program = step.program
-            origin.stored[step.program] = origin.stored.get(step.program, 0) + len(lanes)
+            is_float = value.dtype.kind in "fV"
+            reached = np.broadcast_to(value, found.shape)[found == number]
+            origin.gives_nan |= not is_float or bool(np.isnan(reached).any())
+            tensor = name_of(step.accesses[0].memory)
+            origin.tensor = origin.tensor or tensor
+            sink = f"it is stored to {tensor}" if is_float else f"what is stored to {tensor} as an integer comes of it"
+            self._sink(origin, step.program, np.flatnonzero(found == number), sink)
 
 
 def _stored(step: Step) -> tuple[NDArray[Any], Labels | None]:
@@ -232,6 +272,11 @@ def find_nan_origins(replay: Replay, suspects: Suspects) -> list[Finding]:
     return [_finding(origin, replay) for origin in stored]
 
 
+def _is_truth(value: Value) -> bool:
+    element = element_type(value.type)
+    return isinstance(element, IntegerType) and element.bits == 1
+
+
 def _is_nothing_over_nothing(origin: _Origin) -> bool:
     is_division = origin.operation.name in ("arith.divf", "tt.precise_divf")
     return is_division and origin.operands == (0.0, 0.0)
@@ -239,7 +284,7 @@ def _is_nothing_over_nothing(origin: _Origin) -> bool:
 
 def _finding(origin: _Origin, replay: Replay) -> Finding:
     file, line = line_of(origin.operation, replay.launch)
-    kind, hint = _cause(origin)
+    kind, hint = _cause(origin, replay.module)
     first = min(origin.stored)
     level: Level = "error"
     if _is_exact(origin, replay.module):
@@ -253,7 +298,7 @@ def _finding(origin: _Origin, replay: Replay) -> Finding:
         lanes=origin.lanes,
         lane_count=sum(origin.stored.values()),
         tensor=origin.tensor,
-        message=f"{_words(origin)} in program {first}, lane {origin.lane}; it is stored to {origin.tensor}",
+        message=f"{_words(origin)} in program {first}, lane {origin.lane}; {origin.sink}",
         hint=hint,
         level=level,
     )
@@ -268,7 +313,13 @@ def _is_exact(origin: _Origin, module: Module) -> bool:
     )
 
 
-def _cause(origin: _Origin) -> tuple[Literal["nan-origin", "all-masked-row"], str]:
+def _is_added_up(operation: Operation, module: Module) -> bool:
+    """Whether lanes of what an operation gives are combined afterwards, as in a softmax."""
+    combining = [value for each in module.walk() if each.name in ALONG_AXIS for value in each.operands]
+    return operation in flow_of(module).backward(*combining)
+
+
+def _cause(origin: _Origin, module: Module) -> tuple[Literal["nan-origin", "all-masked-row"], str]:
     """The kind of the finding and its repair."""
     name, operands = origin.operation.name, origin.operands
     if name == "arith.subf" and operands == (-np.inf, -np.inf):
@@ -277,7 +328,9 @@ def _cause(origin: _Origin) -> tuple[Literal["nan-origin", "all-masked-row"], st
     if origin.has_no_valid_lane:
         return "all-masked-row", "the row has no valid lane: divide by tl.maximum(total, tiny), or select with tl.where"
     if name in ("math.exp", "math.exp2"):
-        return "nan-origin", "subtract the row's maximum before the exponential"
+        if _is_added_up(origin.operation, module):
+            return "nan-origin", "subtract the row's maximum before the exponential"
+        return "nan-origin", "use a form whose exponent is never large and positive, or clamp the argument"
     if name in ("arith.divf", "tt.precise_divf"):
         return "nan-origin", "add an epsilon to the divisor, or select with tl.where"
     if name in ("math.log", "math.log2", "math.sqrt", "math.rsqrt", "tt.precise_sqrt", "tt.extern_elementwise"):

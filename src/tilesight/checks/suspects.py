@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import zip_longest
@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilesight.engine.listener import Access, Listener
+from tilesight.checks.slices import flow_of
+from tilesight.engine.listener import Access, Executed, Listener
+from tilesight.engine.values import spread
 from tilesight.ir.module import Module, Operation, Value
 
 MOST_PROGRAMS = 16
 KEPT_COUNTS = 32
 EXPONENT_BITS = {"float16": 0x7C00, "bfloat16": 0x7F80}
 COMBINING = frozenset({"tt.dot", "tt.histogram", "tt.reduce", "tt.scan"})
+TO_INTEGERS = frozenset({"arith.fptosi", "arith.fptoui"})
+BRANCHES = frozenset({"scf.if", "scf.condition", "cf.cond_br"})
 
 
 @dataclass
@@ -35,7 +39,7 @@ class _Masked:
 
 
 class Suspects(Listener):
-    """Programs with masked-off lanes, and programs that stored a NaN or an infinity; a few of each.
+    """Programs with masked-off lanes, and programs that stored, made an integer of or branched on a NaN or an infinity.
 
     Loads with `other` count only where their value can reach a reduction, a scan, a product or a histogram.
     """
@@ -60,13 +64,31 @@ class Suspects(Listener):
 
     @property
     def non_finite(self) -> tuple[int, ...]:
-        """Programs that stored a NaN or an infinity."""
+        """Programs that stored a NaN or an infinity, or hid it in an integer or a branch."""
         return _take_turns(sorted(programs)[:MOST_PROGRAMS] for programs in self._non_finite.values())
 
     @property
     def non_finite_count(self) -> int:
-        """How many programs stored a NaN or an infinity."""
+        """How many programs those are."""
         return len(set[int]().union(*self._non_finite.values()))
+
+    def watched(self, module: Module) -> Collection[Operation]:
+        """Where a float that is not finite leaves no trace in what is stored: casts to integers, branches."""
+        flow = flow_of(module)
+        decided = [operation.operands[0] for operation in module.walk() if operation.name in BRANCHES]
+        comparisons = [each for each in flow.backward(*decided) if each.name == "arith.cmpf"] if decided else []
+        return [*(each for each in module.walk() if each.name in TO_INTEGERS), *comparisons]
+
+    def after_step(self, executed: Executed) -> None:
+        """Note the programs whose operand is not finite."""
+        for operand in executed.operands:
+            values = spread(operand)
+            if not _is_finite(values):
+                shape = (len(executed.programs), *values.shape[1:])
+                bad = np.broadcast_to(~np.isfinite(values), shape).reshape(len(executed.programs), -1).any(axis=1)
+                if executed.active is not None:
+                    bad = bad & executed.active
+                self._non_finite.setdefault(executed.operation, set()).update(executed.programs[bad].tolist())
 
     def after_access(self, access: Access) -> None:
         """Note the programs of a load with masked-off lanes, or of a store of something not finite."""
