@@ -113,6 +113,12 @@ def test_a_sum_under_a_lock_is_a_note_and_an_atomic_sum_a_warning() -> None:
     assert found == [(line_with(add_up, "tl.atomic_add"), "warning")]
 
 
+def test_a_sum_that_comes_out_the_same_in_two_other_orders() -> None:
+    x = torch.tensor([0.0, 1.0, 256.0, 0.0, 1.0], dtype=torch.bfloat16)
+    arguments = {"x": x, "out": torch.zeros(1, dtype=torch.bfloat16), "n": 5, "BLOCK": 1}
+    assert of_order(add_up, (5,), **arguments) == [(line_with(add_up, "tl.atomic_add"), "warning")]
+
+
 @pytest.mark.parametrize("programs", [1, 20])
 def test_whole_numbers_add_up_to_the_same_in_every_order(programs: int) -> None:
     assert of_order(count, (programs,), x=torch.randn(640), out=counter(), n=640, BLOCK=32) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,25 +22,30 @@ from tilesight.ir.module import Module, Operation
 from tilesight.ir.types import FloatType, element_type
 
 SEED = 0
+MOST_ORDERS = 16
+PROGRAMS_RERUN = 4096
+"""Programs that all further orders may run together: 16 orders of a small launch, 2 of a large one."""
+BYTES_RERUN = 1 << 27
+"""Bytes of tensors that all further orders may copy together."""
 
 
 def find_order_dependence(replay: Replay) -> list[Finding]:
-    """Results that depend on the order of programs, shown by running two other orders.
+    """Results that depend on the order of programs, shown by running other orders.
 
     So are sums of floats by atomics, and what follows from the old value that an atomic gives: a place that is
     handed out on arrival, the last one to come. A queue whose tickets choose who does which tile gives the same
     outputs in every order, and is fine. Sums that differ by rounding alone are a note under a lock, which says
     that its author means them to be added one after another.
 
-    Orders tried: from the last program to the first, and a random one.
+    Orders tried: from the last program to the first, then random ones until a result differs; a sum in bf16 may
+    come out the same in many orders. A large launch gets 2 orders in all, a small one up to `MOST_ORDERS`.
     """
     module, launch = replay.module, replay.launch
     sums = [operation for operation in module.walk() if _adds_floats(operation)]
     tickets = _tickets(module)
     if not (sums or tickets) or launch.programs < 2:
         return []
-    shuffled: NDArray[np.int64] = np.random.default_rng(SEED).permutation(launch.programs)
-    for changes in ({"backwards": True}, {"programs": tuple(shuffled.tolist())}):
+    for changes in _orders(launch):
         try:
             other = replay.run((), None, **changes)
         except TilesightError:
@@ -48,6 +54,17 @@ def find_order_dependence(replay: Replay) -> list[Finding]:
         if found:
             return found
     return []
+
+
+def _orders(launch: Launch) -> Iterator[dict[str, Any]]:
+    """Arguments of a replay for each order to try, the same at every call."""
+    copied = sum(memory.data.nbytes for memory in launch.memories)
+    affordable = min(PROGRAMS_RERUN // launch.programs, BYTES_RERUN // max(1, copied))
+    yield {"backwards": True}
+    random = np.random.default_rng(SEED)
+    for _ in range(max(2, min(MOST_ORDERS, affordable)) - 1):
+        shuffled: NDArray[np.int64] = random.permutation(launch.programs)
+        yield {"programs": tuple(shuffled.tolist())}
 
 
 def _differences(
@@ -149,8 +166,8 @@ def find_autotuned_updates(replay: Replay) -> list[Finding]:
         if id(memory) in written and memory.name not in tuning.restored and differ(memory, later):
             operation = _first_access(module, launch, memory, STORES | UPDATES)
             message = (
-                f"autotune times {tuning.configs} configurations on the caller's {name_of(memory)}, and each run adds "
-                f"to it: a second run changes {difference_text(later, memory)}"
+                f"autotune times {tuning.configs} configurations on the caller's {name_of(memory)}, and each run starts "
+                f"from what the one before it left: after a second run {difference_text(later, memory)}"
             )
             hint = f"@triton.autotune(…, restore_value=[{memory.name!r}]), or reset_to_zero where it starts from 0"
             found.append(_finding("autotune", operation, launch, memory, message, hint))
