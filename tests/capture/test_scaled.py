@@ -82,3 +82,15 @@ def test_a_launcher_that_wants_values_is_refused() -> None:
     mode = VirtualTensors()
     with mode, pytest.raises(InputError, match="asks for the values of a scaled tensor"):
         mode.make((LARGE,), torch.float32).max().item()
+
+
+@pytest.mark.parametrize(
+    "count",
+    [torch.bincount, lambda counts: torch.repeat_interleave(torch.arange(2), counts)],
+    ids=["bincount", "repeat_interleave"],
+)
+def test_what_makes_as_many_elements_as_an_index_says_is_refused(count) -> None:
+    with VirtualTensors():
+        assert count(torch.tensor([3, 5])).numel() in (6, 8)
+        with pytest.raises(InputError, match="would make"):
+            count(torch.tensor([3, 2**30]))

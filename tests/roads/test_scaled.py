@@ -13,7 +13,8 @@ import tilesight
 from tilesight.capture.inputs import parse_inputs
 from tilesight.checks.finding import Finding
 from tilesight.errors import InputError
-from tilesight.roads.scaled import check_scaled, scalings
+from tilesight.roads.scaled import check_scaled
+from tilesight.roads.scalings import scalings
 
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
 # pyright: reportOperatorIssue=false, reportCallIssue=false
@@ -77,6 +78,35 @@ def copy_tiles(x, y, M, N, WIDE: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(y + place, tl.load(x + place, mask=mask), mask=mask)
 
 
+@triton.jit
+def gather_pages(pages, table, lengths, y, columns, WIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """y[i] = the sum of the pages that row i of the table names."""
+    row = tl.program_id(0).to(tl.int64)
+    lanes = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for place in range(tl.load(lengths + row)):
+        page = tl.load(table + row * columns + place)
+        if WIDE:
+            page = page.to(tl.int64)
+        total += tl.load(pages + page * BLOCK + lanes)
+    tl.store(y + row * BLOCK + lanes, total)
+
+
+@triton.jit
+def sums_of_pairs(x, y, stride, S, D, WIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """y[b, i, j] = x[b, i, 0] + x[b, j, 0], a program a row and batch."""
+    batch = tl.program_id(1)
+    if WIDE:
+        batch = batch.to(tl.int64)
+    row = tl.program_id(0).to(tl.int64)
+    lanes = tl.arange(0, BLOCK)
+    base = x + batch * stride
+    for first in range(0, S, BLOCK):
+        mask = first + lanes < S
+        sums = tl.load(base + row * D) + tl.load(base + (first + lanes).to(tl.int64) * D, mask=mask, other=0.0)
+        tl.store(y + (tl.program_id(1).to(tl.int64) * S + row) * S + first + lanes, sums, mask=mask)
+
+
 def flat_launcher(kernel):
     def launch(x):
         y = torch.empty_like(x)
@@ -110,6 +140,26 @@ def tile_launcher(wide):
         copy_tiles[(triton.cdiv(x.shape[0], 64), triton.cdiv(x.shape[1], 64))](
             x, y, x.shape[0], x.shape[1], WIDE=wide, BLOCK=64
         )
+        return y
+
+    return launch
+
+
+def page_launcher(wide):
+    def launch(pages, table, lengths):
+        y = torch.empty(table.shape[0], 128)
+        gather_pages[(table.shape[0],)](pages, table, lengths, y, table.shape[1], WIDE=wide, BLOCK=128)
+        return y
+
+    return launch
+
+
+def pair_launcher(wide):
+    def launch(x):
+        batches, size, width = x.shape
+        assert width <= 256
+        y = torch.empty(batches, size, size)
+        sums_of_pairs[(size, batches)](x, y, x.stride(0), size, width, WIDE=wide, BLOCK=128)
         return y
 
     return launch
@@ -174,12 +224,36 @@ def test_products_of_two_dimensions() -> None:
     assert look(tile_launcher(True), "bf16[4096,4096]")[0] == []
 
 
+def test_pages_that_a_table_names() -> None:
+    """With 0 for every loaded length nothing is gathered; page 2²⁴ of 128 is the first past 2³¹."""
+    inputs = "f32[64,128],i32[8,16]<64,i32[8]<17"
+    (finding,), notes = look(page_launcher(False), inputs)
+    assert (finding.kind, finding.line) == ("overflow", line_of(gather_pages, "page * BLOCK"))
+    assert finding.message.startswith("page * 128: 8,589,934,464 wrapped to -128 in program 1; ")
+    assert finding.message.endswith("with f32[67108864,128], i32[8,16], i32[8], i32[8,16] of 67,108,863")
+    assert any("i32[8,16] of 67,108,863: 7 of 8 programs looked at" in note for note in notes)
+    assert look(page_launcher(True), inputs)[0] == []
+
+
+def test_sizes_that_a_launcher_refuses_alone() -> None:
+    """S² elements have no place for a large S, a grid takes 65,535 batches, and the heads are bounded: only batches
+    of many long rows wrap."""
+    inputs = "f32[4,2048,64]"
+    (finding,), notes = look(pair_launcher(False), inputs)
+    assert (finding.kind, finding.line) == ("overflow", line_of(sums_of_pairs, "batch * stride"))
+    assert finding.message.startswith("batch * stride: ")
+    for reason in ("has no place in this process", "programs along y", "AssertionError"):
+        assert any(reason in note for note in notes), reason
+    assert not any("looked at nothing" in note for note in notes)
+    assert look(pair_launcher(True), inputs)[0] == []
+
+
 def test_each_dimension_in_turn() -> None:
     shapes = [[spec.shape for spec in each.specs] for each in scalings(parse_inputs("f32[128,256],f32[256]"), 2**20)]
     assert shapes == [[(4096, 256), (256,)], [(128, 8192), (8192,)]]
     (square,) = scalings(parse_inputs("f32[100,100]"), 10**6)
-    assert square.size == 1000 and square.specs[0].shape == (1000, 1000)
-    assert [each.size for each in scalings(parse_inputs("f32[1,3]"), 10)] == [12]
+    assert square.sizes == {100: 1000} and square.specs[0].shape == (1000, 1000)
+    assert [each.sizes for each in scalings(parse_inputs("f32[1,3]"), 10)] == [{3: 12}]
 
 
 def test_a_launcher_that_stops_is_told() -> None:
@@ -189,7 +263,8 @@ def test_a_launcher_that_stops_is_told() -> None:
     found, notes = look(launch, "f32[8,8]")
     assert found == []
     assert notes == [
-        "the launcher stopped with f32[92688,92688]: ValueError: columns over 65536; later launches were not looked at"
+        "--scale-to looked at nothing beyond the case's own sizes",
+        "the launcher stopped with f32[92688,92688]: ValueError: columns over 65536; later launches were not looked at",
     ]
 
 

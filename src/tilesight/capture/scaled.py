@@ -96,6 +96,7 @@ class VirtualTensors(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        _refuse_growth(func, args, kwargs)
         is_virtual = any(self.holds(tensor) for tensor in tensors_in((args, kwargs)))
         if _makes_views(func):
             return func(*args, **kwargs)
@@ -132,6 +133,26 @@ class VirtualTensors(TorchDispatchMode):
                 expected="a launcher that goes by shapes alone",
                 next_step="at this size nothing is computed but addresses",
             ) from error
+
+
+def _refuse_growth(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Stop what makes as many elements as an index or a count says, where that is one of a scaled size.
+
+    Raises: InputError: the result would be over `LARGEST_REAL_BYTES`
+    """
+    counting = {"aten::bincount": torch.max, "aten::repeat_interleave": torch.sum}
+    reduce = counting.get(func._schema.name)
+    given = [each for each in tensors_in((args, kwargs)) if each.numel() and not each.dtype.is_floating_point]
+    if reduce is None or not given:
+        return
+    elements = max(int(reduce(each)) for each in given)
+    if elements * torch.int64.itemsize > LARGEST_REAL_BYTES:
+        raise InputError(
+            f"{_name_of(func)} would make {elements:,} elements",
+            where="--scale-to",
+            expected="a launcher that goes by shapes alone",
+            next_step="at this size nothing is computed but addresses",
+        )
 
 
 def _makes_views(func: Any) -> bool:

@@ -166,8 +166,8 @@ def find_autotuned_updates(replay: Replay) -> list[Finding]:
         if id(memory) in written and memory.name not in tuning.restored and differ(memory, later):
             operation = _first_access(module, launch, memory, STORES | UPDATES)
             message = (
-                f"autotune times {tuning.configs} configurations on the caller's {name_of(memory)}, and each run starts "
-                f"from what the one before it left: after a second run {difference_text(later, memory)}"
+                f"autotune times {tuning.configs} configurations on the caller's {name_of(memory)}, and each run "
+                f"starts from what the one before it left: after a second run {difference_text(later, memory)}"
             )
             hint = f"@triton.autotune(…, restore_value=[{memory.name!r}]), or reset_to_zero where it starts from 0"
             found.append(_finding("autotune", operation, launch, memory, message, hint))

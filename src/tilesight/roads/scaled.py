@@ -3,53 +3,44 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import Any
+
+import torch
 
 from tilesight.capture.case import Case
 from tilesight.capture.inputs import TensorSpec
 from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.capture.lent.lend import lend_missing_gpu
-from tilesight.capture.scaled import LookingSession, VirtualTensors
+from tilesight.capture.scaled import LARGEST_REAL_BYTES, LookingSession, VirtualTensors
 from tilesight.capture.subject import describe
 from tilesight.checks.extremes import inspect_extremes
 from tilesight.checks.finding import Finding
 from tilesight.checks.place import launch_line
 from tilesight.engine import Launch
+from tilesight.engine.binding import check_grid
 from tilesight.errors import InputError, TilesightError
 from tilesight.ir import Module
 from tilesight.roads.failures import place_of
+from tilesight.roads.scalings import Scaling, largest_scalings, scalings
 from tilesight.targets import Target
 from tilesight.targets import target as find_target
 
-LARGEST_DIMENSION = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """The shapes at which a case is looked at.
-
-    Args:
-        dimension: the size that is scaled, in every tensor that has it
-        size: what it becomes
-        specs: the inputs
-    """
-
-    dimension: int
-    size: int
-    specs: tuple[Any, ...]
+INDEX_DTYPES = (torch.int32, torch.int64)
 
 
 def check_scaled(case: Any, scale_to: int, target: str) -> list[Finding]:
     """Overflows and accesses out of bounds at sizes that do not fit in memory, and notes of what was run.
 
     Sizes that are equal in the case's inputs are one dimension. Each in turn is made so large that the
-    largest tensor has `scale_to` elements; the case's own launcher runs on tensors without memory, and
-    of each launch the corners of the grid, a few programs at random and those where arithmetic begins to
-    wrap. Loops run their first and last rounds. Loaded values are 0, so addresses that are loaded are
-    not covered; neither is a grid's size.
+    largest tensor has `scale_to` elements; a dimension that the launcher does not take so large, for its grid or
+    for what it allocates, is held where it still does, and others are made large beside it. The case's own
+    launcher runs on tensors without memory, and of each launch the corners of the grid, a few programs at random
+    and those where arithmetic begins to wrap. Loops run their first and last rounds.
+
+    Loaded values are 0; integers of a size that fits in memory are looked at a second time, for overflow alone,
+    as the case makes them, or all of them at their limit where that grows with a dimension.
 
     Args:
         case: a tilesight.Case with a launcher and inputs as text or tensors
@@ -64,79 +55,31 @@ def check_scaled(case: Any, scale_to: int, target: str) -> list[Finding]:
         )
     if case.hand is None:
         raise InputError("--scale-to needs a launcher", expected="tilesight.Case(…, hand=launcher)")
-    found: list[Finding] = []
-    for scaling in scalings(case.specs(), scale_to):
-        found += _look(case, scaling, find_target(target))
-    return _without_repeats(found)
-
-
-def scalings(specs: Sequence[Any], scale_to: int) -> list[Scaling]:
-    """The inputs with each dimension in turn scaled until the largest tensor has enough elements.
-
-    A size of 1, which broadcasts, is no dimension.
-
-    Raises: InputError: no tensor is smaller than that, or one is not contiguous, or an input is an integer
-    """
-    tensors = [spec for spec in specs if isinstance(spec, TensorSpec)]
-    _check_inputs(specs, tensors)
-    sizes = list(dict.fromkeys(size for spec in tensors for size in spec.shape if size > 1))
-    if not sizes or max(prod(spec.shape) for spec in tensors) >= scale_to:
-        raise InputError(
-            f"inputs {', '.join(map(str, tensors))} cannot be scaled",
-            where="--scale-to",
-            expected=f"a tensor of more than one and fewer than {scale_to:,} elements",
-        )
-    return [_scale(specs, tensors, size, scale_to) for size in sizes]
-
-
-def _check_inputs(specs: Sequence[Any], tensors: Sequence[TensorSpec]) -> None:
-    for spec in tensors:
-        if spec.strides is not None and spec.strides != _contiguous(spec.shape):
-            raise InputError(
-                f"input {spec} has strides {list(spec.strides)}", where="--scale-to", expected="contiguous inputs"
-            )
-    for value in specs:
-        if isinstance(value, int) and not isinstance(value, bool):
-            raise InputError(
-                f"an input is the integer {value}",
-                where="--scale-to",
-                expected="tensors, whose shapes can be scaled",
-                next_step="let the launcher take sizes from its tensors",
-            )
-
-
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(prod(size or 1 for size in shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def _scale(specs: Sequence[Any], tensors: Sequence[TensorSpec], size: int, scale_to: int) -> Scaling:
-    """One size multiplied by the least factor that is enough."""
-    factor = min(_factor(spec, size, scale_to) for spec in tensors if size in spec.shape)
-    large = size * factor
-
-    def scaled(spec: TensorSpec) -> TensorSpec:
-        shape = tuple(large if each == size else each for each in spec.shape)
-        return replace(spec, shape=shape, strides=None)
-
-    return Scaling(size, large, tuple(scaled(spec) if isinstance(spec, TensorSpec) else spec for spec in specs))
-
-
-def _factor(spec: TensorSpec, size: int, scale_to: int) -> int:
-    """The least whole factor for one size at which a tensor has enough elements."""
-    elements, times = prod(spec.shape), spec.shape.count(size)
-    factor = max(1, int((scale_to / max(1, elements)) ** (1 / times)) - 1)
-    while elements and elements * factor**times < scale_to:
-        factor += 1
-    return factor if elements else scale_to
+    looker = _Looker(case, find_target(target), case.specs())
+    for scaling in scalings(looker.specs, scale_to):
+        if looker.look(scaling):
+            continue
+        for smaller in largest_scalings(looker.specs, scaling, scale_to, looker.takes):
+            looker.look(smaller)
+    if not looker.has_looked:
+        looker.found.insert(0, _plain_note(case, "--scale-to looked at nothing beyond the case's own sizes"))
+    return _without_repeats(looker.found)
 
 
 @dataclass
 class _Seen:
-    """What the launches of one scaling have shown."""
+    """What the launches of one scaling have shown.
+
+    Args:
+        shapes: told in each message
+        wanted: kinds of findings that hold at these inputs
+    """
 
     shapes: str
+    wanted: tuple[str, ...]
     findings: list[Finding] = field(default_factory=list[Finding])
     launches: int = 0
+    looked_at: int = 0
 
     def inspect(self, module: Module, launch: Launch) -> None:
         """Look at one launch; one that cannot be looked at is told and does not stop the launcher."""
@@ -146,33 +89,111 @@ class _Seen:
         except TilesightError as error:
             self.findings.append(_note(launch, f"{launch.kernel} was not looked at {self.shapes}: {error}"))
             return
-        self.findings += [replace(each, message=f"{each.message}, {self.shapes}") for each in extremes.findings]
+        self.looked_at += 1
+        found = [each for each in extremes.findings if each.kind in self.wanted]
+        self.findings += [replace(each, message=f"{each.message}, {self.shapes}") for each in found]
         ran = f"{launch.kernel} {self.shapes}: {len(extremes.programs)} of {launch.programs:,} programs looked at"
         self.findings.append(_note(launch, "; ".join((ran, *extremes.uncovered))))
 
 
-def _look(case: Case, scaling: Scaling, target: Target) -> list[Finding]:
-    """Run the launcher on virtual tensors of the scaled shapes."""
-    assert case.hand is not None
-    seen = _Seen(f"with {', '.join(str(spec) for spec in scaling.specs if isinstance(spec, TensorSpec))}")
-    outer = installed_session()
-    lent = outer.lent if outer is not None else None
-    borrowed = lend_missing_gpu(target) if outer is None else None
-    tensors = VirtualTensors()
-    session: EngineSession = LookingSession(int(target.arch), seen.inspect, lent or borrowed)
-    try:
-        with session, tensors, borrowed or contextlib.nullcontext():
-            inputs = [tensors.make(s.shape, s.dtype) if isinstance(s, TensorSpec) else s for s in scaling.specs]
-            case.hand(*inputs)
-    except Exception as error:
-        seen.findings.append(_stopped(case, seen, error))
-        return seen.findings
-    if not seen.launches:
-        seen.findings.append(_plain_note(case, f"no kernel was launched {seen.shapes}"))
-    if tensors.skipped:
-        names = ", ".join(sorted(tensors.skipped))
-        seen.findings.append(_plain_note(case, f"torch's own {names} were not computed {seen.shapes}: shapes alone"))
-    return seen.findings
+@dataclass
+class _Looker:
+    """Runs a case's launcher at other sizes.
+
+    Args:
+        specs: the inputs as the case has them
+    """
+
+    case: Case
+    target: Target
+    specs: Sequence[Any]
+    found: list[Finding] = field(default_factory=list[Finding])
+    has_looked: bool = False
+    _own: list[Any] | None = None
+
+    def look(self, scaling: Scaling) -> bool:
+        """Look at every launch at these sizes; False where something kept a launch from being looked at."""
+        complete = self._look(scaling, self._seen(scaling, ("overflow", "out-of-bounds")), lambda _: None)
+        if any(map(_is_index, scaling.tensors)):
+            seen = self._seen(scaling, ("overflow",), _limits_text(self.specs, scaling))
+            complete = self._look(scaling, seen, lambda index: self._index_values(scaling, index)) or complete
+        return complete
+
+    def takes(self, scaling: Scaling) -> bool:
+        """Whether the launcher runs at these sizes and launches something that a GPU would take."""
+        launched: list[str] = []
+
+        def note_launch(_: Module, launch: Launch) -> None:
+            check_grid(launch)
+            launched.append(launch.kernel)
+
+        return self._run(scaling, note_launch, lambda _: None)[0] is None and bool(launched)
+
+    def _seen(self, scaling: Scaling, wanted: tuple[str, ...], limits: str = "") -> _Seen:
+        return _Seen(f"with {', '.join(map(str, scaling.tensors))}{limits}", wanted)
+
+    def _look(self, scaling: Scaling, seen: _Seen, values: Callable[[int], torch.Tensor | None]) -> bool:
+        error, skipped = self._run(scaling, seen.inspect, values)
+        self.has_looked |= seen.looked_at > 0
+        self.found += seen.findings
+        if error is not None:
+            self.found.append(_stopped(self.case, seen, error))
+        elif not seen.launches:
+            self.found.append(_plain_note(self.case, f"no kernel was launched {seen.shapes}"))
+        if skipped and error is None:
+            text = f"torch's own {', '.join(sorted(skipped))} were not computed {seen.shapes}: shapes alone"
+            self.found.append(_plain_note(self.case, text))
+        return error is None and seen.looked_at == seen.launches > 0
+
+    def _run(
+        self,
+        scaling: Scaling,
+        inspect: Callable[[Module, Launch], None],
+        values: Callable[[int], torch.Tensor | None],
+    ) -> tuple[Exception | None, set[str]]:
+        """Run the launcher: what stopped it, and which of torch's operators gave shapes alone."""
+        assert self.case.hand is not None
+        outer = installed_session()
+        lent = outer.lent if outer is not None else None
+        borrowed = lend_missing_gpu(self.target) if outer is None else None
+        tensors = VirtualTensors()
+        session: EngineSession = LookingSession(int(self.target.arch), inspect, lent or borrowed)
+        try:
+            with session, tensors, borrowed or contextlib.nullcontext():
+                given = [_input(tensors, spec, values(index)) for index, spec in enumerate(scaling.specs)]
+                self.case.hand(*given)
+        except Exception as error:
+            return error, tensors.skipped
+        return None, tensors.skipped
+
+    def _index_values(self, scaling: Scaling, index: int) -> torch.Tensor | None:
+        """An integer input as the case makes it, or all at its limit where sizes have changed it."""
+        before, spec = self.specs[index], scaling.specs[index]
+        if not isinstance(spec, TensorSpec) or not _is_index(spec):
+            return None
+        if (spec.shape, spec.limit) != (before.shape, before.limit):
+            most = min(spec.limit or 1, torch.iinfo(spec.dtype).max) - 1
+            return torch.full(spec.shape, most, dtype=spec.dtype)
+        if self._own is None:
+            self._own = self.case.make_inputs()
+        return self._own[index].clone()
+
+
+def _is_index(spec: TensorSpec) -> bool:
+    return spec.dtype in INDEX_DTYPES and spec.bytes <= LARGEST_REAL_BYTES
+
+
+def _limits_text(before: Sequence[Any], scaling: Scaling) -> str:
+    """What indices are that grew with a dimension, for a message."""
+    pairs = [(one, each) for one, each in zip(before, scaling.specs, strict=True) if isinstance(each, TensorSpec)]
+    grown = [f"{each} of {each.limit - 1:,}" for one, each in pairs if each.limit and one.limit != each.limit]
+    return f", {' and '.join(grown)}" if grown else ", integers as the case makes them"
+
+
+def _input(tensors: VirtualTensors, spec: Any, values: torch.Tensor | None) -> Any:
+    if values is not None:
+        return values
+    return tensors.make(spec.shape, spec.dtype) if isinstance(spec, TensorSpec) else spec
 
 
 def _stopped(case: Case, seen: _Seen, error: Exception) -> Finding:
