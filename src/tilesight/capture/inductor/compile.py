@@ -7,6 +7,7 @@ import logging
 import re
 import time
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from importlib import import_module
@@ -36,6 +37,7 @@ def compile_for_target(
     *,
     mode: str | None = None,
     dynamic: bool | None = None,
+    backward: bool = False,
 ) -> CompiledGraph:
     """What torch.compile generates for `function(*inputs)` on `target`, with no GPU needed.
 
@@ -49,6 +51,8 @@ def compile_for_target(
         target: an NVIDIA target
         mode: torch.compile's mode
         dynamic: torch.compile's dynamic
+        backward: trace with gradients on; inputs and weights that ask for one give each graph a backward one,
+            generated at once as `loss.backward()` would have it generated
     Raises:  InputError: when the function rejects the inputs
              CaptureError: when torch fails to compile what it accepts
     Source:  hooks seen on torch 2.11.0 to 2.14.1: GraphLowering.compile_to_module, WhyNoFuse
@@ -56,13 +60,14 @@ def compile_for_target(
     recorded: list[Recorded] = []
     torch._dynamo.reset()
     with pretend(target), reproducible_config(), quiet():
-        compiled = torch_compile(function, backend=_recording_backend(recorded, mode), dynamic=dynamic)
+        backend = _recording_backend(recorded, mode, backward=backward)
+        compiled = torch_compile(function, backend=backend, dynamic=dynamic)
         started = time.perf_counter()
-        result = _call(compiled, inputs)
+        result = _call(compiled, inputs, backward=backward)
         cold_s = time.perf_counter() - started
         graphs = len(recorded)
         started = time.perf_counter()
-        _call(compiled, inputs)
+        _call(compiled, inputs, backward=backward)
         warm_s = time.perf_counter() - started
     regions = tuple(region_of(r) for r in recorded[:graphs])
     breaks = tuple(r.graph_break for r in recorded[:graphs] if r.graph_break is not None)
@@ -72,10 +77,10 @@ def compile_for_target(
     return CompiledGraph(regions, breaks, cold_s, warm_s, cache, structure)
 
 
-def _call(compiled: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+def _call(compiled: Callable[..., Any], inputs: Sequence[Any], *, backward: bool) -> Any:
     fake_mode = _fake_mode(inputs)
     try:
-        with fake_mode, torch.no_grad():
+        with fake_mode, torch.set_grad_enabled(backward):
             return compiled(*inputs)
     except TilesightError:
         raise
@@ -132,27 +137,36 @@ def first_line(error: BaseException) -> str:
     return lines[0] if lines else "no message"
 
 
-def _recording_backend(recorded: list[Recorded], mode: str | None) -> Callable[..., Any]:
+def _recording_backend(recorded: list[Recorded], mode: str | None, *, backward: bool) -> Callable[..., Any]:
     """A Dynamo back end that lets Inductor write its code, keeps it, and runs the graph on fakes."""
     compile_fx: Any = import_module("torch._inductor.compile_fx")
     options = mode_options(mode) if mode else {}
 
     def backend(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        graph = graph_module.graph
-        record = Recorded(read_nodes(graph), graph_break(graph_module), input_sources=input_sources(graph))
+        made: list[Recorded] = []
+        front = Recorded(read_nodes(graph_module.graph), graph_break(graph_module))
+        front.input_sources = input_sources(graph_module.graph)
         try:
-            with _stop_after_codegen(record), hear_fusion(record):
+            with _code_kept(made, until_backward=backward):
                 compile_fx.compile_fx(graph_module, example_inputs, config_patches=options)
         except Exception as error:
-            if not record.code:
+            if not isinstance(innermost(error), _CodeIsReadyError):
                 raise CaptureError(
                     f"torch.compile failed: {type(error).__name__}: {first_line(innermost(error))}",
                     next_step="run again with --debug for torch's own traceback",
                 ) from error
-        recorded.append(record)
+        recorded.extend(_joined(front, made))
         return graph_module.forward
 
     return backend
+
+
+def _joined(front: Recorded, made: Sequence[Recorded]) -> list[Recorded]:
+    """Dynamo's side of a graph on the first of its records; alone where the graph does nothing to compile."""
+    if not made:
+        return [front]
+    made[0].fx, made[0].graph_break, made[0].input_sources = front.fx, front.graph_break, front.input_sources
+    return list(made)
 
 
 def mode_options(mode: str) -> dict[str, Any]:
@@ -163,15 +177,29 @@ def mode_options(mode: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _stop_after_codegen(record: Recorded) -> Generator[None]:
+def _code_kept(made: list[Recorded], *, until_backward: bool) -> Generator[None]:
+    """While it lasts, a GraphLowering's code is kept, and compiling ends there, or goes on to the backward graph."""
     lowering: Any = import_module("torch._inductor.graph")
+    functorch: Any = import_module("torch._functorch.config")
 
-    def stop(self: Any) -> None:
-        record.keep(self)
-        raise _CodeIsReadyError
+    def keep(self: Any) -> Any:
+        record = Recorded()
+        with hear_fusion(record):
+            record.keep(self)
+        made.append(record)
+        if not until_backward:
+            raise _CodeIsReadyError
+        return types.SimpleNamespace(call=_never_called, __file__="<generated wrapper>", key="")
 
-    with patch.object(lowering.GraphLowering, "compile_to_module", stop):
+    with (
+        patch.object(lowering.GraphLowering, "compile_to_module", keep),
+        functorch.patch(force_non_lazy_backward_lowering=until_backward),
+    ):
         yield
+
+
+def _never_called(*_: Any) -> Any:
+    raise AssertionError("generated code for a GPU that is not here was called")
 
 
 @contextlib.contextmanager

@@ -100,6 +100,7 @@ class CompiledRegion:
         unfused: pairs left apart
         buffer_nodes: ATen node names behind each buffer and scheduler operation
         input_sources: where each placeholder comes from, such as `L['x']`, in order
+        graph: "inference", or "forward" or "backward" where gradients were asked for
     """
 
     fx: tuple[Node, ...]
@@ -112,6 +113,7 @@ class CompiledRegion:
     unfused: tuple[Unfused, ...] = ()
     buffer_nodes: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     input_sources: tuple[str, ...] = ()
+    graph: str = "inference"
 
 
 @dataclass(frozen=True)

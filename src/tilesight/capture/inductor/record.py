@@ -16,7 +16,7 @@ from tilesight.capture.inductor.wrapper import read_wrapper
 
 @dataclass
 class Recorded:
-    """What one compilation handed over."""
+    """What one compilation handed over; `graph` is inference, forward or backward."""
 
     fx: tuple[Node, ...] = ()
     graph_break: GraphBreak | None = None
@@ -25,6 +25,7 @@ class Recorded:
     unfused: list[Unfused] = field(default_factory=list[Unfused])
     buffer_nodes: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     input_sources: tuple[str, ...] = ()
+    graph: str = "inference"
 
     def keep(self, lowering: Any) -> None:
         """Generate the code of a GraphLowering, and keep it with the graph it came from."""
@@ -32,6 +33,7 @@ class Recorded:
         self.code = str(getattr(code, "value", code))
         module: Any = import_module("torch._inductor.graph")
         module.output_code_log.debug("Output code: \n%s", self.code)  # what TORCH_LOGS=output_code prints
+        self.graph = _kind_of_graph(lowering)
         self.aten = read_nodes(lowering.graph if hasattr(lowering, "graph") else lowering.module.graph)
         self.buffer_nodes = _origins(lowering.scheduler)
 
@@ -50,7 +52,14 @@ def region_of(recorded: Recorded) -> CompiledRegion:
         unfused=tuple(recorded.unfused),
         buffer_nodes=recorded.buffer_nodes,
         input_sources=recorded.input_sources,
+        graph=recorded.graph,
     )
+
+
+def _kind_of_graph(lowering: Any) -> str:
+    if lowering.is_inference:
+        return "inference"
+    return "backward" if lowering.is_backward else "forward"
 
 
 def _origins(scheduler: Any) -> dict[str, tuple[str, ...]]:
