@@ -11,9 +11,10 @@ import triton
 import triton.language as tl
 
 from tilesight.capture import launches
+from tilesight.capture import variants as variants_module
 from tilesight.capture.launches import EngineSession
-from tilesight.capture.variants import changed_functions, generalise, vary_constants
-from tilesight.ir import Module
+from tilesight.capture.variants import changed_functions, generalise, take_turns, vary_constants
+from tilesight.ir import Module, parse_module
 
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false, reportGeneralTypeIssues=false
 
@@ -94,3 +95,16 @@ def test_a_loop_that_is_unrolled_does_not_grow_without_end(monkeypatch: pytest.M
     stores = [sum(each.name == "tt.store" for each in variant.kernel.walk()) for variant in variants]
     assert {1, 3, 4, 16} <= set(stores)
     assert max(stores) == 16
+
+
+def test_numbers_take_turns_and_end_after_the_sure_rounds_where_that_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = "module {{\n  tt.func public @k{}() {{\n    tt.return\n  }}\n}}\n"
+    modules = [parse_module(empty.format(index)) for index in range(9)]
+
+    def order() -> list[int]:
+        series = [iter([modules[0], None, *modules[1:5]]), iter(modules[5:6]), iter(modules[6:])]
+        return [modules.index(module) for module in take_turns(series)]
+
+    assert order() == [0, 5, 6, 7, 1, 8, 2, 3, 4]
+    monkeypatch.setattr(variants_module, "MOST_OPERATIONS", 1)
+    assert order() == [0, 5, 6, 7, 1, 8], "three rounds, in which None counts"

@@ -10,7 +10,8 @@ import ast
 import contextlib
 import copy
 import io
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import triton.language as tl
@@ -26,6 +27,14 @@ LARGEST_CONSTANT = 1 << 20
 MOST_GROWTH = 4
 """Of the operations of a number's first variant; what is longer is an unrolled loop, and the next is longer still."""
 
+SURE_ROUNDS = 3
+"""One larger, half and double: tried of every number."""
+
+MOST_OPERATIONS = 20_000
+"""Operations of all variants together after which no further values are tried: a second or two of compilation."""
+
+_END = object()
+
 Path = tuple[int, ...]
 
 
@@ -33,9 +42,10 @@ def vary_constants(source: Any, metadata: Any) -> Iterator[Module]:
     """The module with each compile-time integer changed, one at a time; what does not compile is left out.
 
     Compile-time integers are the kernel's constexpr parameters, numbers that it assigns to its variables and
-    the module's constexprs that it reads. A number is made one larger, halved and multiplied by powers of
-    four, until a loop that is unrolled makes the module `MOST_GROWTH` times as long. Arguments that Triton
-    took for constants because they are 1 are arguments again in all of them.
+    the module's constexprs that it reads. A number is made one larger, halved, doubled and multiplied by powers
+    of four, until a loop that is unrolled makes the module `MOST_GROWTH` times as long. Numbers take turns, so
+    that who needs one counterexample has it early. Arguments that Triton took for constants because they are 1
+    are arguments again in all of them.
 
     Args:
         source: Triton's ASTSource of the kernel
@@ -53,17 +63,40 @@ def vary_constants(source: Any, metadata: Any) -> Iterator[Module]:
         *(((source.fn, changed) for changed in series) for series in _changed_constants(constants)),
         *(((function, constants) for function in series) for series in changed_functions(source.fn)),
     )
-    for changes in numbers:
-        size = 0
-        for function, changed in changes:
-            module = compile_ttir(function, source, changed, signature, options)
-            if module is None:
-                continue
-            yield module
-            operations = sum(1 for _ in module.walk())
-            size = size or operations
-            if operations > MOST_GROWTH * size:
-                break
+
+    def compiled(changes: Iterator[tuple[Any, Mapping[Path, Any]]]) -> Iterator[Module | None]:
+        return (compile_ttir(function, source, changed, signature, options) for function, changed in changes)
+
+    yield from take_turns([until_unrolled(compiled(changes)) for changes in numbers])
+
+
+def until_unrolled(variants: Iterable[Module | None]) -> Iterator[Module | None]:
+    """The variants of one number up to the first that is `MOST_GROWTH` times as long as the first; None stays None."""
+    size = 0
+    for module in variants:
+        yield module
+        operations = 0 if module is None else sum(1 for _ in module.walk())
+        size = size or operations
+        if operations > MOST_GROWTH * size:
+            return
+
+
+def take_turns(series: Sequence[Iterator[Module | None]]) -> Iterator[Module]:
+    """The likeliest variant of each number, then the next of each, and so on; None is passed over.
+
+    After `SURE_ROUNDS` rounds it ends where all that was yielded has `MOST_OPERATIONS` operations.
+    """
+    operations, left = 0, list(series)
+    for rounds in itertools.count(1):
+        for each in tuple(left):
+            module = next(each, _END)
+            if module is _END:
+                left.remove(each)
+            elif isinstance(module, Module):
+                operations += sum(1 for _ in module.walk())
+                yield module
+        if not left or (rounds >= SURE_ROUNDS and operations > MOST_OPERATIONS):
+            return
 
 
 def _changed_constants(constants: Mapping[Path, Any]) -> Iterator[Iterator[Mapping[Path, Any]]]:
