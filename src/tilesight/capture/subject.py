@@ -161,11 +161,16 @@ def _build_on_meta(module_class: type[torch.nn.Module], spec: Spec) -> torch.nn.
         ) from error
 
 
-def with_fake_weights(module: torch.nn.Module, mode: Any) -> torch.nn.Module:
-    """A copy in eval mode whose parameters and buffers are fake on cuda:0; real weights are not copied."""
+def with_fake_weights(module: torch.nn.Module, mode: Any, *, is_trained: bool = False) -> torch.nn.Module:
+    """A copy whose parameters and buffers are fake on cuda:0; real weights are not copied.
+
+    In eval mode and without gradients, or, where it is trained, in training mode with the gradients that the
+    module's own parameters ask for.
+    """
     stand_ins: dict[int, Any] = {}
     for tensor in (*module.parameters(), *module.buffers()):
         fake = fake_tensor(mode, spec_of(tensor.to("meta")))
-        is_parameter = isinstance(tensor, torch.nn.Parameter)
-        stand_ins[id(tensor)] = torch.nn.Parameter(fake, requires_grad=False) if is_parameter else fake
-    return copy.deepcopy(module, stand_ins).eval()
+        if isinstance(tensor, torch.nn.Parameter):
+            fake = torch.nn.Parameter(fake, requires_grad=is_trained and tensor.requires_grad)
+        stand_ins[id(tensor)] = fake
+    return copy.deepcopy(module, stand_ins).train(is_trained)

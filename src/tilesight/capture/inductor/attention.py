@@ -100,8 +100,12 @@ def _is_whole(call: Attention) -> bool:
     """What every fused kernel asks for."""
     if any(tensor.dim() != 4 for tensor in call.tensors):
         return False
-    batches = {_size(tensor, 0) for tensor in call.tensors}
-    return len(batches) == 1 and _size(call.query, 2) != 0 and _size(call.key, 2) != 0
+    batch = _size(call.query, 0)  # compared, not put in a set: a symbolic size cannot be hashed
+    return (
+        all(_size(tensor, 0) == batch for tensor in call.tensors)
+        and _size(call.query, 2) != 0
+        and _size(call.key, 2) != 0
+    )
 
 
 def _takes_cudnn(call: Attention, target: Target) -> bool:

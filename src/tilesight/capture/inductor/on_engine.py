@@ -32,18 +32,29 @@ def capture(
     *,
     mode: str | None = None,
     dynamic: bool | None = None,
+    backward: bool = False,
 ) -> CompiledGraph:
     """torch.compile's work on `function(*inputs)` for the target, with configs and grids filled in.
 
     Args:
         function: a function, or a module whose weights may be real, on meta or fake
         inputs: TensorSpecs and plain values
+        backward: the backward graphs too, with gradients asked of floating inputs and of the module's weights
     """
     fakes_mode = fake_mode()
     if isinstance(function, torch.nn.Module):
-        function = with_fake_weights(function, fakes_mode)
-    graph = compile_for_target(function, fake_inputs(fakes_mode, inputs), target, mode=mode, dynamic=dynamic)
+        function = with_fake_weights(function, fakes_mode, is_trained=backward)
+    fakes = fake_inputs(fakes_mode, inputs)
+    if backward:
+        _ask_gradients(fakes)
+    graph = compile_for_target(function, fakes, target, mode=mode, dynamic=dynamic, backward=backward)
     return replace(graph, regions=tuple(_with_launches(region) for region in graph.regions))
+
+
+def _ask_gradients(inputs: Sequence[Any]) -> None:
+    for value in inputs:
+        if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
+            value.requires_grad_(True)
 
 
 def _with_launches(region: CompiledRegion) -> CompiledRegion:
