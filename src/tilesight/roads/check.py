@@ -163,18 +163,25 @@ def check_case(
     with session:
         matrix = Matrix(case, session, seed, find_target(target))
         outcomes, notes = run_matrix(matrix, shapes, dtypes)
-        smallest = _shrunk(matrix, outcomes)
-    if smallest is not None:
-        outcomes = [smallest, *(outcome for outcome in outcomes if outcome is not smallest)]
+        first = _smallest_and_its_twin(matrix, outcomes)
+    outcomes = [*first, *(outcome for outcome in outcomes if not any(outcome is each for each in first))]
     return Check(
         subject=case.name or _name_of(case.hand),
         target=target,
         cases=tuple(outcome.case for outcome in outcomes),
         findings=gather(outcomes),
         launches=sum(outcome.launches for outcome in outcomes),
-        smallest_failing=case_text(smallest.case) if smallest is not None else "",
+        smallest_failing=case_text(first[0].case) if first else "",
         notes=tuple(notes),
     )
+
+
+def _smallest_and_its_twin(matrix: Matrix, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The smallest failing run, and beside one with a layout the contiguous run that tells what the layout does."""
+    smallest = _shrunk(matrix, outcomes)
+    if smallest is None or smallest.cell.layout is None:
+        return [] if smallest is None else [smallest]
+    return [smallest, matrix.run(replace(smallest.cell, layout=None, laid_out=-1))]
 
 
 def _shrunk(matrix: Matrix, outcomes: Sequence[Outcome]) -> Outcome | None:

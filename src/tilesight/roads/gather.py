@@ -14,6 +14,15 @@ from tilesight.roads.model import CheckedCase, CheckedFinding
 
 Key = tuple[str, str, int, str]
 
+SIGNS_OF_LAYOUT = {
+    "out-of-bounds": "lanes leave the tensor",
+    "uninitialised-read": "elements are read that nothing wrote",
+    "never-written": "elements are never written",
+    "race": "programs store to one element",
+    "grid": "the grid does not fit",
+}
+"""What offsets for another layout bring about beside wrong numbers."""
+
 
 @dataclass
 class _Sighting:
@@ -24,7 +33,7 @@ class _Sighting:
 
 
 def gather(outcomes: Sequence[Outcome]) -> tuple[CheckedFinding, ...]:
-    """Each fault of a matrix once, in the order of KINDS, with the smallest case that shows it.
+    """Each fault of a matrix once, what most runs show first, with the smallest case that shows it.
 
     A fault that one layout of an input shows, and the contiguous input of the same shape does not, is a
     `stride` finding in place of what the launches' sanitizer said of that run.
@@ -85,45 +94,55 @@ def _checked(sighting: _Sighting) -> CheckedFinding:
 
 
 def _ordered(findings: Iterable[CheckedFinding]) -> tuple[CheckedFinding, ...]:
-    """Errors first, then by kind and line."""
+    """Errors first; what most runs show first, as a cause is seen more often than what follows; by kind and line."""
     levels, kinds = ["error", "warning", "note"], list(KINDS)
-    return tuple(
-        sorted(findings, key=lambda each: (levels.index(each.level), kinds.index(each.kind), each.file, each.line))
-    )
+
+    def rank(each: CheckedFinding) -> tuple[int, int, int, str, int]:
+        return levels.index(each.level), -each.case_count, kinds.index(each.kind), each.file, each.line
+
+    return tuple(sorted(findings, key=rank))
 
 
 def _of_layout(outcome: Outcome, twin: Outcome) -> list[Finding]:
     """What a run with a layout shows; what only the layout brought about becomes one `stride` finding."""
     known = {place(finding) for finding in twin.findings}
     new = [finding for finding in outcome.findings if place(finding) not in known]
-    leaves = [finding for finding in new if finding.kind == "out-of-bounds"]
+    signs = [finding for finding in new if finding.kind in SIGNS_OF_LAYOUT]
     is_wrong = twin.case.ok is True and outcome.case.ok is False and outcome.case.error is not None
-    if outcome.site is None or not (leaves or is_wrong):
+    if outcome.site is None or not (is_wrong or any(finding.kind == "out-of-bounds" for finding in signs)):
         return list(outcome.findings)
-    return [finding for finding in outcome.findings if place(finding) in known] + [_stride(outcome, leaves, is_wrong)]
+    return [finding for finding in outcome.findings if place(finding) in known] + [_stride(outcome, signs, is_wrong)]
 
 
-def _stride(outcome: Outcome, leaves: Sequence[Finding], is_wrong: bool) -> Finding:
+def _stride(outcome: Outcome, signs: Sequence[Finding], is_wrong: bool) -> Finding:
     site, case, layout = outcome.site, outcome.case, outcome.cell.layout
     assert site is not None and layout is not None
     name = case.strides.removesuffix(layout.name).strip()
+    kinds = {finding.kind for finding in signs}
     shown = [_off_by(case)] if is_wrong else []
-    shown += ["lanes leave the tensor"] if leaves else []
+    shown += [text for kind, text in SIGNS_OF_LAYOUT.items() if kind in kinds]
     given = f"{name} is {layout.name}, with strides {outcome.strides}"
     held = "right" if is_wrong else "within bounds"
-    message = f"{held} for a contiguous {name}; when {given}, {' and '.join(shown)}"
+    message = f"{held} for a contiguous {name}; when {given}, {_listed(shown)}"
+    first = next((finding for finding in signs if finding.programs), None)
     return Finding(
         kind="stride",
         file=site.file,
         line=site.line,
-        programs=leaves[0].programs if leaves else (),
-        program_count=leaves[0].program_count if leaves else 0,
-        lanes=leaves[0].lanes if leaves else (0, 0),
-        lane_count=leaves[0].lane_count if leaves else 0,
+        programs=first.programs if first else (),
+        program_count=first.program_count if first else 0,
+        lanes=first.lanes if first else (0, 0),
+        lane_count=first.lane_count if first else 0,
         tensor=site.tensor,
         message=message,
         hint=f"pass {name}.stride() to the kernel for its offsets, or let the launcher call {name}.contiguous()",
     )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _off_by(case: CheckedCase) -> str:
