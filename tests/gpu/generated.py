@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import time
 import traceback
 from collections.abc import Generator
@@ -20,11 +21,13 @@ class Outcome:
 
     Args:
         forward, backward: the generated code of each graph, scrubbed; a graph's backward has its position
-        error: why there is none
+        choices: for each choice that a GPU's clock makes, what it is made between, in order of names
+        error: why there is no code
     """
 
     forward: list[str] = field(default_factory=list[str])
     backward: list[str] = field(default_factory=list[str])
+    choices: list[list[str]] = field(default_factory=list[list[str]])
     error: str = ""
     seconds: float = 0.0
 
@@ -40,7 +43,7 @@ def compile_sample(sample: Sample, side: str) -> Outcome:
     """The sample compiled for the H200 ("offline") or on the GPU that is here ("device"); never raises."""
     started = time.perf_counter()
     try:
-        codes = _offline(sample) if side == "offline" else _on_device(sample)
+        codes, choices = _offline(sample) if side == "offline" else _on_device(sample)
     except Exception as error:
         traceback.print_exc()
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -48,10 +51,10 @@ def compile_sample(sample: Sample, side: str) -> Outcome:
     scrub = import_module("tilesight.capture.inductor.scrub").scrub
     forward = [scrub(code) for is_backward, code in codes if not is_backward]
     backward = [scrub(code) for is_backward, code in codes if is_backward]
-    return Outcome(forward, backward, seconds=time.perf_counter() - started)
+    return Outcome(forward, backward, choices, seconds=time.perf_counter() - started)
 
 
-def _offline(sample: Sample) -> list[tuple[bool, str]]:
+def _offline(sample: Sample) -> tuple[list[tuple[bool, str]], list[list[str]]]:
     """As `tilesight observe` compiles it."""
     on_engine: Any = import_module("tilesight.capture.inductor.on_engine")
     targets: Any = import_module("tilesight.targets")
@@ -63,22 +66,27 @@ def _offline(sample: Sample) -> list[tuple[bool, str]]:
         dynamic=sample.dynamic,
         backward=sample.backward,
     )
-    return [(region.graph == "backward", region.code) for region in graph.regions if region.code]
+    codes = [(region.graph == "backward", region.code) for region in graph.regions if region.code]
+    return codes, [_words(each.choices) for region in graph.regions for each in region.undecided]
 
 
-def _on_device(sample: Sample) -> list[tuple[bool, str]]:
+def _words(choices: Any) -> list[str]:
+    return sorted(f"{choice.name} {choice.description}".strip() for choice in choices)
+
+
+def _on_device(sample: Sample) -> tuple[list[tuple[bool, str]], list[list[str]]]:
     """As a user's program compiles it: called once, and differentiated once."""
     torch: Any = import_module("torch")
     torch._dynamo.reset()
     function = _subject(sample, "cuda")
     inputs = _real_inputs(sample)
-    with _code_heard() as codes, torch.set_grad_enabled(sample.backward):
+    with _code_heard() as codes, _choices_heard() as choices, torch.set_grad_enabled(sample.backward):
         result = torch.compile(function, mode=sample.mode, dynamic=sample.dynamic)(*inputs)
         if sample.backward:
             _loss(result).backward()
             codes = [*(c for c in codes if not c[0]), *reversed([c for c in codes if c[0]])]
     torch.cuda.synchronize()
-    return codes
+    return codes, choices
 
 
 def _subject(sample: Sample, device: str) -> Any:
@@ -129,3 +137,22 @@ def _code_heard() -> Generator[list[tuple[bool, str]]]:
 
     with patch.object(lowering, "compile_to_module", compile_and_tell):
         yield codes
+
+
+@contextlib.contextmanager
+def _choices_heard() -> Generator[list[list[str]]]:
+    """What Inductor times against each other, each choice once."""
+    selector: Any = import_module("torch._inductor.select_algorithm").AlgorithmSelectorCache
+    choice_of = import_module("tilesight.capture.inductor.choices").choice_of
+    heard: list[list[str]] = []
+    do_autotuning = selector.do_autotuning
+    signature = inspect.signature(do_autotuning)
+
+    def autotune_and_tell(*args: Any, **kwargs: Any) -> Any:
+        choices = _words([choice_of(each) for each in signature.bind(*args, **kwargs).arguments["choices"]])
+        if choices not in heard:
+            heard.append(choices)
+        return do_autotuning(*args, **kwargs)
+
+    with patch.object(selector, "do_autotuning", autotune_and_tell):
+        yield heard

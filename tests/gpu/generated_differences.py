@@ -14,14 +14,15 @@ _KERNEL = re.compile(r"^(\w+) = async_compile\.triton\('[^']*', '''(.*?)''', dev
 _EXTERN = re.compile(r"\b(extern_kernels\.\w+|(?:torch\.ops|aten)\.[\w.]+)\(")
 
 
+BY_THE_CLOCK = "the GPU's clock chose between the same kernels: not decided offline"
+
+
 def report_of(offline: Mapping[str, Outcome], device: Mapping[str, Outcome]) -> str:
     """How many are identical, the kinds of difference in the rest, and the first lines of each."""
     kinds = {name: kind_of_difference(offline[name], device[name]) for name in offline if name in device}
     apart = {name: kind for name, kind in kinds.items() if kind}
-    compared = len(kinds)
-    lines = [
-        f"{compared - len(apart)} of {compared} samples are identical, byte for byte after blanking paths and hashes"
-    ]
+    same, share = len(kinds) - len(apart), (len(kinds) - len(apart)) / max(1, len(kinds))
+    lines = [f"{same} of {len(kinds)} samples ({share:.1%}) are identical: byte for byte, paths and hashes blanked"]
     lines += [f"  {times:4d}  {kind}" for kind, times in Counter(apart.values()).most_common()]
     for name, kind in apart.items():
         lines += ["", f"{name}: {kind}", *_shown(offline[name], device[name])]
@@ -33,10 +34,13 @@ def kind_of_difference(offline: Outcome, device: Outcome) -> str:
     if offline.error or device.error:
         sides = [side for side, outcome in (("offline", offline), ("on the device", device)) if outcome.error]
         return f"failed {' and '.join(sides)}"
+    if any(choices not in device.choices for choices in offline.choices):
+        return "other choices to be timed"
     if (len(offline.forward), len(offline.backward)) != (len(device.forward), len(device.backward)):
         return "another number of graphs"
     pairs = [*zip(offline.forward, device.forward, strict=True), *zip(offline.backward, device.backward, strict=True)]
-    return next((kind for kind in (_kind(*pair) for pair in pairs) if kind), "")
+    kind = next((kind for kind in (_kind(*pair) for pair in pairs) if kind), "")
+    return BY_THE_CLOCK if kind and offline.choices else kind
 
 
 def _kind(offline: str, device: str) -> str:

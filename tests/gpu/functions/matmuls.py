@@ -37,6 +37,7 @@ def linear_of_odd_sizes(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 @sample("bf16[2048,1024],bf16[1024,4096],bf16[4096,1024]", backward=True)
 @sample("bf16[2048,1024],bf16[1024,4096],bf16[4096,1024]", dynamic=True)
 @sample("bf16[2048,1024],bf16[1024,4096],bf16[4096,1024]", mode="reduce-overhead")
+@sample("bf16[2048,1024],bf16[1024,4096],bf16[4096,1024]", mode="reduce-overhead", backward=True)
 def gelu_mlp(x: Tensor, w: Tensor, v: Tensor) -> Tensor:
     return F.gelu(x @ w) @ v
 

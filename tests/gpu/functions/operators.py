@@ -23,7 +23,7 @@ def _(x: Tensor, y: Tensor) -> Tensor:
     return torch.empty_like(x)
 
 
-double_plus.register_autograd(lambda context, gradient: (gradient * 2, gradient))
+double_plus.register_autograd(lambda ctx, gradient: (gradient * 2, gradient))
 
 
 @torch.library.custom_op("tilesight_corpus::add_into", mutates_args=("x",))
@@ -67,8 +67,8 @@ def scaled(x: Tensor, factor: float) -> Tensor:
 
 
 scaled.register_autograd(
-    lambda context, gradient: (gradient * context.factor, None),
-    setup_context=lambda context, inputs, output: setattr(context, "factor", inputs[1]),
+    lambda ctx, gradient: (gradient * ctx.factor, None),
+    setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]),
 )
 
 

@@ -49,7 +49,7 @@ def multinomial(x: Tensor) -> Tensor:
 
 @sample("f32[1000]")
 def shuffled(x: Tensor) -> Tensor:
-    return x[torch.randperm(1000, device=x.device)]
+    return x[torch.randperm(1000, device=x.device)[:500]]
 
 
 @sample("bf16[8,128,256]")

@@ -120,7 +120,7 @@ def running_log_of_sum(x: Tensor) -> Tensor:
 
 @sample("f32[256,100]")
 def small_sort(x: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.sort(x, -1, stable=True)
+    return torch.sort(x, stable=True, dim=-1)
 
 
 @sample("f32[16,100000]")

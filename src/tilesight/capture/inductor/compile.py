@@ -16,7 +16,8 @@ from unittest.mock import patch
 
 import torch
 
-from tilesight.capture.inductor.graph import CompiledGraph
+from tilesight.capture.inductor.choices import nothing_timed
+from tilesight.capture.inductor.graph import CompiledGraph, Undecided
 from tilesight.capture.inductor.nodes import input_sources, is_library_file, read_nodes, user_line
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.record import Recorded, graph_break, hear_fusion, region_of
@@ -149,6 +150,8 @@ def _recording_backend(recorded: list[Recorded], mode: str | None, *, backward: 
         try:
             with _code_kept(made, until_backward=backward):
                 compile_fx.compile_fx(graph_module, example_inputs, config_patches=options)
+        except dynamos_own():
+            raise
         except Exception as error:
             if not isinstance(innermost(error), _CodeIsReadyError):
                 raise CaptureError(
@@ -159,6 +162,17 @@ def _recording_backend(recorded: list[Recorded], mode: str | None, *, backward: 
         return graph_module.forward
 
     return backend
+
+
+def dynamos_own() -> tuple[type[Exception], ...]:
+    """What Dynamo expects of a back end: to be told to trace anew, or to leave this graph to eager."""
+    fake: Any = import_module("torch._subclasses.fake_tensor")
+    left_to_eager = (
+        fake.DataDependentOutputException,
+        fake.DynamicOutputShapeException,
+        fake.UnsupportedOperatorException,
+    )
+    return import_module("torch._dynamo.exc").RestartAnalysis, *left_to_eager
 
 
 def _joined(front: Recorded, made: Sequence[Recorded]) -> list[Recorded]:
@@ -181,18 +195,24 @@ def _code_kept(made: list[Recorded], *, until_backward: bool) -> Generator[None]
     """While it lasts, a GraphLowering's code is kept, and compiling ends there, or goes on to the backward graph."""
     lowering: Any = import_module("torch._inductor.graph")
     functorch: Any = import_module("torch._functorch.config")
+    compile_fx: Any = import_module("torch._inductor.compile_fx")
+    undecided: list[Undecided] = []
 
     def keep(self: Any) -> Any:
-        record = Recorded()
+        record = Recorded(undecided=[*undecided])
+        undecided.clear()
         with hear_fusion(record):
             record.keep(self)
         made.append(record)
         if not until_backward:
             raise _CodeIsReadyError
-        return types.SimpleNamespace(call=_never_called, __file__="<generated wrapper>", key="")
+        runner = types.SimpleNamespace(partitions=[], recursively_apply_fns=lambda functions: None)
+        return types.SimpleNamespace(call=_never_called, runner=runner, __file__="<generated wrapper>", key="")
 
     with (
         patch.object(lowering.GraphLowering, "compile_to_module", keep),
+        patch.object(compile_fx, "cudagraphify", lambda model, *_, **__: model),  # wraps what is never called here
+        nothing_timed(undecided),
         functorch.patch(force_non_lazy_backward_lowering=until_backward),
     ):
         yield

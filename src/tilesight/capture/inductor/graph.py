@@ -90,6 +90,38 @@ class Unfused:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A kernel that could do an operator's work: a library's, or a Triton template with one config.
+
+    Args:
+        name: such as `mm` or `triton_mm`
+        is_template: Inductor would write it
+        description: its block sizes and options
+    """
+
+    name: str
+    is_template: bool
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """A choice that Inductor makes by timing the kernels on the GPU: not made here.
+
+    Args:
+        operator: Inductor's name for it, such as `mm`
+        node: the ATen node
+        choices: what would be timed
+        taken: the name of the choice that stands in the generated code
+    """
+
+    operator: str
+    node: str
+    choices: tuple[Choice, ...]
+    taken: str
+
+
+@dataclass(frozen=True)
 class CompiledRegion:
     """One graph that Dynamo cut out and Inductor compiled.
 
@@ -100,6 +132,7 @@ class CompiledRegion:
         unfused: pairs left apart
         buffer_nodes: ATen node names behind each buffer and scheduler operation
         input_sources: where each placeholder comes from, such as `L['x']`, in order
+        undecided: choices between kernels that only timing on the GPU makes
         graph: "inference", or "forward" or "backward" where gradients were asked for
     """
 
@@ -114,6 +147,7 @@ class CompiledRegion:
     buffer_nodes: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     input_sources: tuple[str, ...] = ()
     graph: str = "inference"
+    undecided: tuple[Undecided, ...] = ()
 
 
 @dataclass(frozen=True)

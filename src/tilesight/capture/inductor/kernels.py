@@ -44,7 +44,7 @@ class LoadedKernel:
     def grid(self, arguments: Sequence[Any]) -> tuple[int, ...]:
         """The grid of a launch with the first config; sizes are read from the arguments."""
         heuristics: Any = import_module("torch._inductor.runtime.triton_heuristics")
-        config = {k: v for k, v in self.configs[0].items() if k not in ("num_warps", "num_stages")}
+        config = self.configs[0]
         numels = self.passed(arguments)
         sizes = {k: v for k, v in numels.items() if isinstance(v, int)}
         grid = heuristics.GridExpr.from_meta(self.metadata, config, mode="python")
@@ -130,7 +130,10 @@ def with_grids(calls: Sequence[Call], kernels: Sequence[GeneratedKernel]) -> tup
 def _with_grid(call: Call, source: str) -> Call:
     loaded = load_kernel(call.kernel, source)
     arguments = [int(text) if text.lstrip("-").isdigit() else text for text in call.arguments]
-    if any(name.endswith("numel") and not isinstance(value, int)
-           for name, value in zip(loaded.parameters, arguments, strict=False)):  # fmt: skip
+    passed = loaded.passed(arguments)
+    sizes = [
+        name for name in passed if name.endswith("numel") or name in loaded.metadata.get("extra_launcher_args", ())
+    ]
+    if not all(isinstance(passed[name], int) for name in sizes):
         return replace(call, config=loaded.configs[0])
     return replace(call, grid=loaded.grid(arguments), config=loaded.configs[0])

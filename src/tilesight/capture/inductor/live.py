@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import torch
 
-from tilesight.capture.inductor.compile import first_line, innermost, quiet, reproducible_config
+from tilesight.capture.inductor.compile import dynamos_own, first_line, innermost, quiet, reproducible_config
 from tilesight.capture.inductor.execute import load_wrapper
 from tilesight.capture.inductor.nodes import input_sources, read_nodes
 from tilesight.capture.inductor.pretend import pretend
@@ -72,7 +72,7 @@ def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Ca
                 compiled = compile_fx.compile_fx(
                     graph_module, move_inputs(example_inputs), inner_compile=inner_compile, config_patches=patches
                 )
-        except _dynamos_own():
+        except dynamos_own():
             raise
         except Exception as error:
             raise _explained(error) from error
@@ -81,17 +81,6 @@ def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Ca
         return compiled
 
     return backend
-
-
-def _dynamos_own() -> tuple[type[Exception], ...]:
-    """What Dynamo expects of a back end: to be told to trace anew, or to leave this graph to eager."""
-    fake: Any = import_module("torch._subclasses.fake_tensor")
-    left_to_eager = (
-        fake.DataDependentOutputException,
-        fake.DynamicOutputShapeException,
-        fake.UnsupportedOperatorException,
-    )
-    return import_module("torch._dynamo.exc").RestartAnalysis, *left_to_eager
 
 
 def _explained(error: Exception) -> TilesightError:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
-from tilesight.capture.inductor.graph import CompiledRegion, GraphBreak, Node, Unfused
+from tilesight.capture.inductor.graph import CompiledRegion, GraphBreak, Node, Undecided, Unfused
 from tilesight.capture.inductor.nodes import is_library_file, read_nodes
 from tilesight.capture.inductor.wrapper import read_wrapper
 
@@ -26,6 +26,7 @@ class Recorded:
     buffer_nodes: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     input_sources: tuple[str, ...] = ()
     graph: str = "inference"
+    undecided: list[Undecided] = field(default_factory=list[Undecided])
 
     def keep(self, lowering: Any) -> None:
         """Generate the code of a GraphLowering, and keep it with the graph it came from."""
@@ -53,6 +54,7 @@ def region_of(recorded: Recorded) -> CompiledRegion:
         buffer_nodes=recorded.buffer_nodes,
         input_sources=recorded.input_sources,
         graph=recorded.graph,
+        undecided=tuple(recorded.undecided),
     )
 
 
