@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from operator import index
 from pathlib import Path
 from types import FrameType
@@ -108,9 +109,7 @@ class EngineSession:
         Raises: ParseError, VerifyError: for a text that is not TTIR as we know it
         """
         if ttir not in self._modules:
-            module = parse_module(ttir)
-            verify(module)
-            self._modules[ttir] = module
+            self._modules[ttir] = _verified_module(ttir)
         return self._modules[ttir]
 
     def variants(self, launch: Launch) -> Iterator[Module]:
@@ -157,6 +156,14 @@ class EngineSession:
         execution = execute(self.module(ttir), launch, listeners, self.options)
         for observer, mine in heard:
             observer.launch_ends(launch, execution, mine)
+
+
+@lru_cache(maxsize=64)
+def _verified_module(ttir: str) -> Module:
+    """What a text says; sessions that follow each other, as in a test suite, launch the same kernels."""
+    module = parse_module(ttir)
+    verify(module)
+    return module
 
 
 def installed_session() -> EngineSession | None:

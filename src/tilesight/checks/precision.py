@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +14,14 @@ from numpy.typing import NDArray
 from tilesight.checks.finding import Finding
 from tilesight.checks.narrow import Candidate, find_candidates, promoted_values
 from tilesight.checks.place import line_of, name_of
-from tilesight.checks.replay import Replay, spread_programs
-from tilesight.checks.widen import F32, Widened, can_widen, every_float, widen
+from tilesight.checks.replay import MOST_PROGRAMS, Replay, spread_programs
+from tilesight.checks.widen import F32, Widened, Wider, can_widen, every_float, widen
 from tilesight.engine.floats import cast_float
 from tilesight.engine.launch import Memory
 from tilesight.engine.listener import Access, Executed, Listener
 from tilesight.engine.values import FLOAT_DTYPES, spread
 from tilesight.ir.module import Module, Operation, Value
-from tilesight.ir.types import FloatType, element_type
+from tilesight.ir.types import FloatType, TensorType, element_type
 
 FLOAT64 = np.dtype(np.float64)
 MANTISSA_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "f8E4M3FN": 4, "f8E4M3FNUZ": 4, "f8E4M3B11FNUZ": 4}
@@ -32,15 +33,18 @@ LEAST_SHARE = 2
 LEAST_UNIT = 0.25
 """Of a unit: a few stored values may be exact by chance, and rounding them cost nothing."""
 
+MOST_VALUES = 8192
+"""Stored values that an error is measured on, where two programs do not store more."""
+
 
 def find_imprecision(replay: Replay) -> list[Finding]:
     """Accumulations and products whose narrow type costs precision in what is stored, one finding a line.
 
-    A few programs run with every float in f64, then with one candidate after another as it is and all else
-    in f64, and with all candidates in f32 and all else as it is. The error of a stored value, before it is
-    rounded to the tensor's type, is |stored − f64| / (|f64| + rms(f64)). A candidate is found when its own
-    error is at least twice that of rounding to the tensor's type and twice that of all else; the first one,
-    when only all together are. Kernels that take floats for bits, or compute in assembly, are not measured.
+    A few programs run with every float in f64, then with one candidate after another as it is and all else in f64
+    (a single one with all else as it is), and with all candidates in f32 and all else as it is. The error of a
+    stored value, before it is rounded to the tensor's type, is |stored − f64| / (|f64| + rms(f64)). A candidate is
+    found when its own error is at least twice that of rounding to the tensor's type and twice that of all else; the
+    first one, when only all together are. Kernels that take floats for bits, or compute in assembly, are not measured.
 
     Raises: TilesightError: as `engine.execute`
     """
@@ -89,26 +93,34 @@ class _Measure:
     def __init__(self, replay: Replay, candidates: Sequence[Candidate]) -> None:
         module = replay.module
         self._replay = replay
+        self._is_single = len(candidates) == 1
         self._wide = every_float(module)
-        self._exact = _run(replay, widen(module, self._wide))
+        self._exact = _run(replay, _widened(module, self._wide))
         promoted = dict.fromkeys(promoted_values(module, candidates), F32)
         ieee = [each.operation for each in candidates if each.form == "tf32"]
-        self._repaired = self._errors(widen(module, promoted, ieee))
+        self._repaired = self._errors(_widened(module, promoted, ieee))
 
     def _errors(self, widened: Widened) -> Errors:
         return _errors(_run(self._replay, widened), self._exact)
 
     def own_error(self, left: Sequence[Candidate]) -> _Error | None:
-        """The largest error, in roundings, that candidates make; None when none stands out."""
-        kept = frozenset[Value]().union(*(each.values for each in left))
-        wide = {value: type_ for value, type_ in self._wide.items() if value not in kept}
+        """The largest error, in roundings, that candidates make; None when none stands out.
+
+        A kernel's only candidate is measured in the kernel as it is: what the rest of it costs is known.
+        """
         worst: _Error | None = None
-        for store, error in self._errors(widen(self._replay.module, wide)).items():
+        errors = self._as_it_is if self._is_single else self._errors(self._with_narrow(left))
+        for store, error in errors.items():
             rest = self._repaired[store].size if store in self._repaired else 0.0
             stands_out = error.size >= max(LEAST_ROUNDINGS * error.rounding, LEAST_SHARE * rest)
             if stands_out and (worst is None or error.roundings > worst.roundings):
                 worst = replace(error, better=rest)
         return worst
+
+    def _with_narrow(self, left: Sequence[Candidate]) -> Widened:
+        kept = frozenset[Value]().union(*(each.values for each in left))
+        wide = {value: type_ for value, type_ in self._wide.items() if value not in kept}
+        return _widened(self._replay.module, wide)
 
     def as_it_is(self, error: _Error) -> _Error:
         """The error with the size that it has in the kernel as it is."""
@@ -117,7 +129,17 @@ class _Measure:
 
     @cached_property
     def _as_it_is(self) -> Errors:
-        return self._errors(widen(self._replay.module, {}))
+        return self._errors(_widened(self._replay.module, {}))
+
+
+def _widened(module: Module, wider: Wider, ieee: Collection[Operation] = ()) -> Widened:
+    return _widened_once(module, frozenset(wider.items()), frozenset(ieee))
+
+
+@lru_cache(maxsize=128)
+def _widened_once(module: Module, wider: frozenset[tuple[Value, FloatType]], ieee: frozenset[Operation]) -> Widened:
+    """Launches of a kernel differ in nothing that its wider twins depend on, and the engine plans each twin once."""
+    return widen(module, dict(wider), ieee)
 
 
 @dataclass(eq=False)
@@ -157,8 +179,16 @@ class _Stored(Listener):
 def _run(replay: Replay, widened: Widened) -> _Stored:
     """What a module stores, run for a few programs one after another."""
     stored = _Stored(widened)
-    replay.run([stored], widened.module, programs=replay.few_programs(), threads=1, output=io.StringIO())
+    programs = None if replay.few_programs() is None else _programs(replay)
+    replay.run([stored], widened.module, programs=programs, threads=1, output=io.StringIO())
     return stored
+
+
+def _programs(replay: Replay) -> tuple[int, ...]:
+    """Programs that together store `MOST_VALUES` values at most, but two at least: large tiles need few of them."""
+    stored = (operation.operands[1].type for operation in replay.module.walk() if operation.name == "tt.store")
+    values = max((prod(type_.shape) for type_ in stored if isinstance(type_, TensorType)), default=1)
+    return spread_programs(replay.launch, max(2, min(MOST_PROGRAMS, MOST_VALUES // values)))
 
 
 def _errors(stored: _Stored, exact: _Stored) -> Errors:
@@ -190,7 +220,7 @@ def relative_error(got: NDArray[np.float64], wanted: NDArray[np.float64]) -> flo
 
 def _finding(candidate: Candidate, error: _Error, replay: Replay) -> Finding:
     file, line = line_of(candidate.operation, replay.launch)
-    programs = spread_programs(replay.launch)
+    programs = _programs(replay)
     return Finding(
         kind="precision",
         file=file,
