@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from tests.gpu.functions.sample import sample
 
+unexported: Any = torch  # what torch has and does not export
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 
 
@@ -36,18 +39,18 @@ def from_fp8(x: Tensor) -> Tensor:
 @sample("f8e4m3[512,1024],f8e4m3[2048,1024],f32[],f32[]")
 @sample("f8e4m3[512,1024],f8e4m3[2048,1024],f32[],f32[]", mode="max-autotune-no-cudagraphs")
 def scaled_matmul(x: Tensor, w: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return torch._scaled_mm(x, w.t(), a, b, out_dtype=torch.bfloat16)
+    return unexported._scaled_mm(x, w.t(), a, b, out_dtype=torch.bfloat16)
 
 
 @sample("f8e4m3[512,1024],f8e4m3[2048,1024],f32[512,1],f32[1,2048]")
 def scaled_matmul_by_row(x: Tensor, w: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return torch._scaled_mm(x, w.t(), a, b, out_dtype=torch.bfloat16, use_fast_accum=True)
+    return unexported._scaled_mm(x, w.t(), a, b, out_dtype=torch.bfloat16, use_fast_accum=True)
 
 
 @sample("bf16[512,1024],f8e4m3[2048,1024],f32[]")
 def fp8_linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     scale = x.abs().amax().float() / 448.0
-    return torch._scaled_mm((x / scale).to(E4M3), w.t(), scale, b, out_dtype=torch.bfloat16)
+    return unexported._scaled_mm((x / scale).to(E4M3), w.t(), scale, b, out_dtype=torch.bfloat16)
 
 
 @sample("bf16[64,1024],u8[2048,512],bf16[2048,1]")

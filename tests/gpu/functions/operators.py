@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 import triton
@@ -11,6 +13,8 @@ from torch.library import triton_op, wrap_triton
 from torch.utils.checkpoint import checkpoint
 
 from tests.gpu.functions.sample import sample
+
+unexported: Any = torch  # what torch has and does not export
 
 
 @torch.library.custom_op("tilesight_corpus::double_plus", mutates_args=())
@@ -58,14 +62,14 @@ def tuned_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + at, tl.exp(tl.load(x_ptr + at, at < n)), at < n)
 
 
-@triton_op("tilesight_corpus::scaled", mutates_args=())
-def scaled(x: Tensor, factor: float) -> Tensor:
+def _scaled(x: Tensor, factor: float) -> Tensor:
     y = torch.empty_like(x)
     n = x.numel()
     wrap_triton(scale_kernel)[(triton.cdiv(n, 1024),)](x, y, factor, n, BLOCK=1024)
     return y
 
 
+scaled: Any = triton_op("tilesight_corpus::scaled", _scaled, mutates_args=())
 scaled.register_autograd(
     lambda ctx, gradient: (gradient * ctx.factor, None),
     setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]),
@@ -83,7 +87,8 @@ def with_triton_op(x: Tensor) -> Tensor:
 @sample("f32[1000,100]", dynamic=True)
 def with_own_kernel(x: Tensor) -> Tensor:
     y = torch.empty_like(x)
-    scale_kernel[(triton.cdiv(x.numel(), 512),)](x, y, 3.0, x.numel(), BLOCK=512)
+    kernel: Any = scale_kernel
+    kernel[(triton.cdiv(x.numel(), 512),)](x, y, 3.0, x.numel(), BLOCK=512)
     return y + x
 
 
@@ -156,10 +161,10 @@ def adam_step(weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor) -
 
 
 @sample(",".join(["f32[64,64]"] * 8))
-def step_of_many(*tensors: Tensor) -> list[Tensor]:
+def step_of_many(*tensors: Tensor) -> Any:
     weights, gradients = list(tensors[:4]), list(tensors[4:])
-    torch._foreach_mul_(weights, 0.99)
-    return torch._foreach_add(weights, gradients, alpha=-0.1)
+    unexported._foreach_mul_(weights, 0.99)
+    return unexported._foreach_add(weights, gradients, alpha=-0.1)
 
 
 @sample("f32[256,64],f32[64,64]")

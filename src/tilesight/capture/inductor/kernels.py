@@ -6,10 +6,11 @@ is taken, since nothing is timed here. Seen on torch 2.11.0 to 2.14.1.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module, util
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tilesight.capture.inductor.graph import Call, GeneratedKernel
+from tilesight.capture.inductor.sizes import parse_optional_size
 from tilesight.errors import CaptureError
 
 _SET_DRIVER = "triton_helpers.set_driver_to_gpu()"
@@ -121,15 +123,17 @@ def with_configs(kernels: Sequence[GeneratedKernel]) -> tuple[GeneratedKernel, .
     return tuple(replace(kernel, configs=load_kernel(kernel.name, kernel.source).configs) for kernel in kernels)
 
 
-def with_grids(calls: Sequence[Call], kernels: Sequence[GeneratedKernel]) -> tuple[Call, ...]:
+def with_grids(
+    calls: Sequence[Call], kernels: Sequence[GeneratedKernel], known_sizes: Mapping[str, int]
+) -> tuple[Call, ...]:
     """The same calls; Triton launches gain the grid and the config that the first config gives."""
     sources = {kernel.name: kernel.source for kernel in kernels}
-    return tuple(_with_grid(call, sources[call.kernel]) if call.is_triton else call for call in calls)
+    return tuple(_with_grid(call, sources[call.kernel], known_sizes) if call.is_triton else call for call in calls)
 
 
-def _with_grid(call: Call, source: str) -> Call:
+def _with_grid(call: Call, source: str, known_sizes: Mapping[str, int]) -> Call:
     loaded = load_kernel(call.kernel, source)
-    arguments = [int(text) if text.lstrip("-").isdigit() else text for text in call.arguments]
+    arguments = [_argument(text, known_sizes) for text in call.arguments]
     passed = loaded.passed(arguments)
     sizes = [
         name for name in passed if name.endswith("numel") or name in loaded.metadata.get("extra_launcher_args", ())
@@ -137,3 +141,9 @@ def _with_grid(call: Call, source: str) -> Call:
     if not all(isinstance(passed[name], int) for name in sizes):
         return replace(call, config=loaded.configs[0])
     return replace(call, grid=loaded.grid(arguments), config=loaded.configs[0])
+
+
+def _argument(text: str, known_sizes: Mapping[str, int]) -> int | str:
+    """The size that an argument is, else its text."""
+    size = parse_optional_size(ast.parse(text, mode="eval").body, known_sizes)
+    return text if size is None else size

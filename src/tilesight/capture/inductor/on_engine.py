@@ -59,7 +59,7 @@ def _ask_gradients(inputs: Sequence[Any]) -> None:
 
 def _with_launches(region: CompiledRegion) -> CompiledRegion:
     kernels = with_configs(region.kernels)
-    return replace(region, kernels=kernels, calls=with_grids(region.calls, kernels))
+    return replace(region, kernels=kernels, calls=with_grids(region.calls, kernels, region.sizes))
 
 
 def run_region(graph: CompiledGraph, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:

@@ -41,7 +41,7 @@ class Recorded:
 
 def region_of(recorded: Recorded) -> CompiledRegion:
     """The record as capture hands it on, with the generated wrapper read."""
-    kernels, calls, buffers, outputs = read_wrapper(recorded.code)
+    kernels, calls, buffers, outputs, sizes = read_wrapper(recorded.code)
     return CompiledRegion(
         fx=recorded.fx,
         aten=recorded.aten,
@@ -54,6 +54,7 @@ def region_of(recorded: Recorded) -> CompiledRegion:
         buffer_nodes=recorded.buffer_nodes,
         input_sources=recorded.input_sources,
         graph=recorded.graph,
+        sizes=sizes,
         undecided=tuple(recorded.undecided),
     )
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 from tilesight.capture.inductor.graph import Buffer, Call, GeneratedKernel
+from tilesight.capture.inductor.sizes import parse_optional_size, parse_optional_sizes, sizes_of_inputs
 from tilesight.errors import CaptureError
 
 _ALLOCATORS = ("empty_strided_cuda", "empty_strided_cpu", "empty_strided_cpu_pinned")
@@ -25,20 +26,22 @@ _ITEM_BYTES = {
 }  # fmt: skip
 
 
-Wrapper = tuple[tuple[GeneratedKernel, ...], tuple[Call, ...], dict[str, Buffer], tuple[str, ...]]
+Wrapper = tuple[tuple[GeneratedKernel, ...], tuple[Call, ...], dict[str, Buffer], tuple[str, ...], dict[str, int]]
 
 
 def read_wrapper(code: str) -> Wrapper:
-    """(kernels, calls in order, buffers by name, output names) of a generated wrapper.
+    """(kernels, calls in order, buffers by name, output names, sizes by name) of a generated wrapper.
+
+    Sizes are what the symbols of a dynamic shape stood for in the call that was compiled.
 
     Raises: CaptureError: when the text has no `call` function
     """
     tree = ast.parse(code)
     kernels = {kernel.name: kernel for kernel in _kernels(tree)}
-    reader = _CallReader(code, kernels)
+    reader = _CallReader(code, kernels, sizes_of_inputs(tree))
     reader.read(_call_function(tree))
     reader.add_inputs(_input_examples(tree))
-    return tuple(kernels.values()), tuple(reader.calls), reader.buffers, reader.outputs
+    return tuple(kernels.values()), tuple(reader.calls), reader.buffers, reader.outputs, reader.sizes
 
 
 def _kernels(tree: ast.Module) -> Iterator[GeneratedKernel]:
@@ -105,38 +108,32 @@ def _input_examples(tree: ast.Module) -> dict[str, Buffer]:
                 value=ast.Call(func=ast.Name(id="rand_strided"), args=[shape, strides, *_], keywords=keywords),
             ):
                 dtype = next((ast.unparse(k.value) for k in keywords if k.arg == "dtype"), "torch.float32")
-                found[name] = _buffer(name, shape, strides, dtype)
+                found[name] = _buffer(name, shape, strides, dtype, {})
             case _:
                 continue
     return found
 
 
-def _buffer(name: str, shape: ast.expr, strides: ast.expr, dtype: str) -> Buffer:
-    sizes, steps = _integers(shape), _integers(strides)
+def _buffer(name: str, shape: ast.expr, strides: ast.expr, dtype: str, known_sizes: Mapping[str, int]) -> Buffer:
+    sizes, steps = parse_optional_sizes(shape, known_sizes), parse_optional_sizes(strides, known_sizes)
     short = dtype.removeprefix("torch.")
     item = _ITEM_BYTES.get(short)
     known = sizes is not None and item is not None
     return Buffer(name, sizes or (), steps or (), short, prod(sizes or ()) * (item or 0) if known else None)
 
 
-def _integers(expression: ast.expr) -> tuple[int, ...] | None:
-    try:
-        value = ast.literal_eval(expression)
-    except ValueError:
-        return None
-    return tuple(value)
-
-
 class _CallReader:
     """Walks the statements of `call` in order and keeps what each does to which buffer."""
 
-    def __init__(self, code: str, kernels: dict[str, GeneratedKernel]) -> None:
+    def __init__(self, code: str, kernels: dict[str, GeneratedKernel], passed_sizes: dict[str, int]) -> None:
         self._lines = code.splitlines()
         self._comments = _comments_by_line(code)
         self._kernels = kernels
         self.calls: list[Call] = []
         self.buffers: dict[str, Buffer] = {}
         self.outputs: tuple[str, ...] = ()
+        self.sizes: dict[str, int] = {}
+        self._passed_sizes = passed_sizes
         self._arguments: set[str] = set()
         self._alias: dict[str, str] = {}
         self._views: set[str] = set()
@@ -154,10 +151,9 @@ class _CallReader:
 
     def _statement(self, statement: ast.stmt) -> None:
         match statement:
-            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id="args")):
+            case ast.Assign(targets=[ast.Tuple(elts=names) | ast.List(elts=names)], value=ast.Name(id="args")):
                 self._arguments = {n.id for n in names if isinstance(n, ast.Name)}
-            case ast.Assign(targets=[ast.List(elts=names)], value=ast.Name(id="args")):
-                self._arguments = {n.id for n in names if isinstance(n, ast.Name)}
+                self.sizes = {name: size for name, size in self._passed_sizes.items() if name in self._arguments}
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._assignment(name, value)
             case ast.Expr(value=ast.Call() as call):
@@ -170,7 +166,9 @@ class _CallReader:
     def _assignment(self, name: str, value: ast.expr) -> None:
         match value:
             case ast.Call(func=ast.Name(id=allocator), args=[shape, strides, dtype]) if allocator in _ALLOCATORS:
-                self.buffers[name] = _buffer(name, shape, strides, ast.unparse(dtype))
+                self.buffers[name] = _buffer(name, shape, strides, ast.unparse(dtype), self.sizes)
+            case _ if (size := parse_optional_size(value, self.sizes)) is not None:
+                self.sizes[name] = size
             case ast.Name(id=other):
                 self._alias[name] = other
             case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[ast.Name(id=other), shape, strides, *_]):
@@ -191,7 +189,7 @@ class _CallReader:
         if not is_reuse:
             self._views.add(name)
         elif source is not None:
-            self.buffers[name] = _buffer(name, shape, strides, source.dtype)
+            self.buffers[name] = _buffer(name, shape, strides, source.dtype, self.sizes)
 
     def _call(self, call: ast.Call, result: str | None) -> None:
         name = ast.unparse(call.func)
