@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -10,7 +11,13 @@ import torch.nn.functional as F
 
 from tests.gpu.attention_calls import CallSpec
 from tilesight import observe
-from tilesight.capture.inductor.attention import Attention, Backend, choose_backend
+from tilesight.capture.inductor.attention import (
+    Attention,
+    Backend,
+    _is_taken_apart,
+    attention_as_on,
+    choose_backend,
+)
 from tilesight.targets import target
 
 F32, F64 = torch.float32, torch.float64
@@ -88,3 +95,15 @@ def test_nothing_is_left_behind() -> None:
     assert torch.equal(F.scaled_dot_product_attention(q, q, q), before)
     name = "aten::scaled_dot_product_attention"
     assert not torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutogradCUDA")
+
+
+def test_a_choice_inside_another_leaves_it_as_it_is() -> None:
+    """Registered twice, torch 2.11 refuses and later ones warn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not _is_taken_apart()
+        with attention_as_on(target("h200")):
+            with attention_as_on(target("h200")):
+                assert _is_taken_apart()
+            assert _is_taken_apart()
+        assert not _is_taken_apart()

@@ -196,7 +196,13 @@ def _size(tensor: Any, axis: int) -> int:
 
 @contextlib.contextmanager
 def attention_as_on(target: Target) -> Generator[None]:
-    """While it lasts, attention of tensors on CUDA is taken apart as on the target."""
+    """While it lasts, attention of tensors on CUDA is taken apart as on the target.
+
+    Inside another one, as when compiled code is compiled again for its gradients, nothing changes.
+    """
+    if _is_taken_apart():
+        yield
+        return
     library: Any = import_module("torch.library").Library("aten", "IMPL")
     decide = _taken_apart(target)
     for key in ("AutogradCUDA", "CUDA"):
@@ -205,6 +211,11 @@ def attention_as_on(target: Target) -> Generator[None]:
         yield
     finally:
         library._destroy()
+
+
+def _is_taken_apart() -> bool:
+    """Whether somebody has registered attention for CUDA. Seen on torch 2.11, 2.13 and 2.14."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key("aten::scaled_dot_product_attention", "AutogradCUDA")
 
 
 def _taken_apart(target: Target) -> Callable[..., Any]:
