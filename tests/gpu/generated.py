@@ -154,5 +154,16 @@ def _choices_heard() -> Generator[list[list[str]]]:
             heard.append(choices)
         return do_autotuning(*args, **kwargs)
 
-    with patch.object(selector, "do_autotuning", autotune_and_tell):
+    pad_mm: Any = import_module("torch._inductor.fx_passes.pad_mm")
+    padding = _words(import_module("tilesight.capture.inductor.choices").AS_IT_IS_OR_PADDED)
+    look_up = pad_mm.get_cached_should_pad
+
+    def look_up_and_tell(key: Any) -> Any:
+        heard.extend([padding] if padding not in heard else [])
+        return look_up(key)
+
+    with (
+        patch.object(selector, "do_autotuning", autotune_and_tell),
+        patch.object(pad_mm, "get_cached_should_pad", look_up_and_tell),
+    ):
         yield heard

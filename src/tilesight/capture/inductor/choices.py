@@ -3,7 +3,8 @@
 Inductor lists an operator's candidates (its library call, and a Triton template with each of its configs), compiles
 and times them all, and takes the fastest. Without the GPU the list is the same and nothing is timed: the first library
 call is taken, as Inductor takes it where no timing succeeds, and the choice is told as not decided. Whether a
-template would take in its neighbours is decided by timing too, so templates are not kept open for that.
+template would take in its neighbours is decided by timing too, so templates are not kept open for that. The same
+holds for padding a product's sizes to an alignment, in every mode.
 Seen to work on torch 2.11.0, 2.13.0 and 2.14.1.
 """
 
@@ -17,6 +18,8 @@ from typing import Any
 from unittest.mock import patch
 
 from tilesight.capture.inductor.graph import Choice, Undecided
+
+AS_IT_IS_OR_PADDED = (Choice("sizes as they are", is_template=False), Choice("sizes padded", is_template=False))
 
 
 @contextlib.contextmanager
@@ -38,6 +41,32 @@ def nothing_timed(heard: list[Undecided]) -> Generator[None]:
         patch.object(selector, "do_autotuning", do_autotuning),
         patch.object(selector, "make_precompile_fn", lambda *_, **__: dict),
         inductor.patch(benchmark_epilogue_fusion=False, autotune_in_subproc=False),
+        _padding_not_timed(heard),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _padding_not_timed(heard: list[Undecided]) -> Generator[None]:
+    """Whether a product's sizes are padded to an alignment: where torch would time both ways, they stay."""
+    pad_mm: Any = import_module("torch._inductor.fx_passes.pad_mm")
+    make_key = pad_mm.should_pad_bench_key
+    asked: list[Any] = []
+
+    def should_pad_bench_key(match: Any, *args: Any, **kwargs: Any) -> Any:
+        asked[:] = [match]
+        return make_key(match, *args, **kwargs)
+
+    def get_cached_should_pad(key: Any) -> bool:
+        """Asked when all other reasons are spent; what it answers is not timed."""
+        undecided = Undecided("padding", asked[0].output_node().name, AS_IT_IS_OR_PADDED, AS_IT_IS_OR_PADDED[0].name)
+        if undecided not in heard:
+            heard.append(undecided)
+        return False
+
+    with (
+        patch.object(pad_mm, "should_pad_bench_key", should_pad_bench_key),
+        patch.object(pad_mm, "get_cached_should_pad", get_cached_should_pad),
     ):
         yield
 

@@ -224,14 +224,11 @@ def _never_called(*_: Any) -> Any:
 
 @contextlib.contextmanager
 def reproducible_config() -> Generator[None]:
-    """Compile in this process, without caches, which would hand over other machines' work, and without timing.
-
-    Whether to pad a matrix multiplication's sizes is decided by running both on the GPU: they stay as they are.
-    """
+    """Compile in this process, and without caches, which would hand over other machines' work."""
     inductor: Any = import_module("torch._inductor.config")
     functorch: Any = import_module("torch._functorch.config")
     with (
-        inductor.patch(compile_threads=1, fx_graph_cache=False, fx_graph_remote_cache=False, shape_padding=False),
+        inductor.patch(compile_threads=1, fx_graph_cache=False, fx_graph_remote_cache=False),
         functorch.patch(enable_autograd_cache=False),
     ):
         yield

@@ -17,8 +17,10 @@ from unittest.mock import patch
 
 import torch
 
+from tilesight.capture.inductor.choices import nothing_timed
 from tilesight.capture.inductor.compile import dynamos_own, first_line, innermost, quiet, reproducible_config
 from tilesight.capture.inductor.execute import load_wrapper
+from tilesight.capture.inductor.graph import Undecided
 from tilesight.capture.inductor.nodes import input_sources, read_nodes
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.record import Recorded, graph_break, hear_fusion
@@ -38,11 +40,13 @@ class LiveLog:
         recorded: one a forward or backward graph, in the order of their compilation
         ran: the positions in `recorded` of what was run, in order
         run_s: seconds that generated code has run
+        undecided: choices that belong to the next record
     """
 
     recorded: list[Recorded] = field(default_factory=list[Recorded])
     ran: list[int] = field(default_factory=list[int])
     run_s: float = 0.0
+    undecided: list[Undecided] = field(default_factory=list[Undecided])
 
 
 def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Callable[..., Any]:
@@ -59,7 +63,7 @@ def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Ca
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
         """Inductor's own; a backward graph may come here when nothing of ours is active any more."""
-        with _for_target(target), _run_on_engine(log):
+        with _for_target(target, log), _run_on_engine(log):
             return compile_fx.compile_fx_inner(*args, **kwargs)
 
     def backend(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -68,7 +72,7 @@ def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Ca
         front.input_sources = input_sources(graph_module.graph)
         move_graph(graph_module)
         try:
-            with _for_target(target):
+            with _for_target(target, log):
                 compiled = compile_fx.compile_fx(
                     graph_module, move_inputs(example_inputs), inner_compile=inner_compile, config_patches=patches
                 )
@@ -94,8 +98,8 @@ def _explained(error: Exception) -> TilesightError:
 
 
 @contextlib.contextmanager
-def _for_target(target: Target) -> Generator[None]:
-    with pretend(target), reproducible_config(), quiet():
+def _for_target(target: Target, log: LiveLog) -> Generator[None]:
+    with pretend(target), reproducible_config(), nothing_timed(log.undecided), quiet():
         yield
 
 
@@ -107,6 +111,8 @@ def _run_on_engine(log: LiveLog) -> Generator[None]:
 
     def compile_to_module(self: Any) -> Any:
         record.keep(self)
+        record.undecided = [*log.undecided]
+        log.undecided.clear()
         log.recorded.append(record)
         call = _timed(load_wrapper(record.code, _constants(self)), log, len(log.recorded) - 1)
         return types.SimpleNamespace(call=call, __file__="<generated wrapper>", key="")

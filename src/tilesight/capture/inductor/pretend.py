@@ -20,6 +20,7 @@ from triton.backends.compiler import GPUTarget
 from tilesight.capture.backend import active_driver, install_driver
 from tilesight.capture.inductor.attention import attention_as_on
 from tilesight.capture.inductor.autograd_device import autograd_on_pretended_cuda
+from tilesight.capture.inductor.cuda_build import as_in_a_cuda_build
 from tilesight.capture.inductor.target_device import ON_TARGET, fake_on
 from tilesight.capture.lent.mode import lent_suspended
 from tilesight.errors import UnsupportedError
@@ -285,6 +286,7 @@ def pretend(target: Target) -> Generator[None]:
             stack.enter_context(patch.object(torch.cuda, name, answer, create=True))
         stack.enter_context(tracing_on_cuda())
         stack.enter_context(attention_as_on(target))
+        stack.enter_context(as_in_a_cuda_build())
         stack.enter_context(_folding_on_cpu(joint_graph.UniformValueConstantFolder))
         stack.enter_context(patch.object(joint_graph, "lazy_init", lambda device=None: lazy_init(torch.device("cpu"))))
         previous = active_driver()
