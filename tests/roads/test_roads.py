@@ -18,8 +18,8 @@ LESSONS = Path(__file__).parents[2] / "lessons"
 N = 100_000
 
 
-def observe(spec: str, inputs: str | None = None, *, target: str = "h200", backward: bool = False) -> Observation:
-    return observe_spec(spec, inputs=inputs, target=target, mode=None, backward=backward, dynamic=False)
+def observe(spec: str, inputs: str | None = None, *, target: str = "h200") -> Observation:
+    return observe_spec(spec, inputs=inputs, target=target, mode=None, backward=False, dynamic=False)
 
 
 @pytest.fixture
@@ -100,13 +100,11 @@ def test_observe_says_what_cannot_be_used(user_file: Path, name: str, inputs: st
         observe(f"{user_file}{name}", inputs)
 
 
-def test_a_missing_file_an_unknown_target_and_backward(user_file: Path, tmp_path: Path) -> None:
+def test_a_missing_file_and_an_unknown_target(user_file: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         observe(f"{tmp_path}/none.py:f", "f32[3]")
     with pytest.raises(InputError, match="unknown target 'h999'"):
         observe(f"{user_file}:scale", "f32[3],f32[3]", target="h999")
-    with pytest.raises(UnsupportedError, match="--backward"):
-        observe(f"{user_file}:scale", "f32[3],f32[3]", backward=True)
 
 
 def test_a_file_that_raises_or_does_not_parse_is_named_with_its_line(tmp_path: Path) -> None:

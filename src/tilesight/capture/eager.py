@@ -85,7 +85,9 @@ def _written_arguments(function: Any, args: tuple[Any, ...]) -> list[torch.Tenso
     ]
 
 
-def record_eager(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[list[OpTraffic], tuple[str, ...]]:
+def record_eager(
+    function: Callable[..., Any], inputs: Sequence[Any], *, backward: bool = False
+) -> tuple[list[OpTraffic], tuple[str, ...]]:
     """(operators in order, names of the tensors returned) of one eager call.
 
     The operators are those that reach the device: composite ones appear as what they are made of.
@@ -93,6 +95,8 @@ def record_eager(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[l
     Args:
         function: a function or module on fake tensors
         inputs: fake tensors and plain values
+        backward: the operators of one backward pass too, from a gradient of every output to one of every input and
+            weight that asks for it, which count as returned
     """
     recorder = _OpRecorder()
     for position, value in enumerate(inputs):
@@ -101,6 +105,26 @@ def record_eager(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[l
     if isinstance(function, torch.nn.Module):
         for name, tensor in (*function.named_parameters(), *function.named_buffers()):
             recorder.name_of(tensor, name)
-    with torch.no_grad(), recorder:
+    with torch.set_grad_enabled(backward), recorder:
         result = function(*inputs)
-    return recorder.ops, tuple(recorder.name_of(tensor) for tensor in _tensors(result))
+    returned = _tensors(result)
+    if backward:
+        returned = returned + _gradients(recorder, function, inputs, returned)
+    return recorder.ops, tuple(recorder.name_of(tensor) for tensor in returned)
+
+
+def _gradients(
+    recorder: _OpRecorder, function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """What a backward pass leaves behind; the gradients that it starts from are inputs, and are not recorded."""
+    weights = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+    leaves = [each for each in (*inputs, *weights) if isinstance(each, torch.Tensor) and each.requires_grad]
+    ends = [each for each in outputs if each.requires_grad]
+    if not ends or not leaves:
+        return []
+    starts = [torch.empty_like(each) for each in ends]
+    for position, tensor in enumerate(starts):
+        recorder.name_of(tensor, f"gradient{position}")
+    with recorder:
+        found: Any = torch.autograd.grad(ends, leaves, starts, allow_unused=True)
+    return [each for each in found if each is not None]

@@ -15,7 +15,7 @@ from tilesight.cli.progress import working
 @click.option("--inputs", metavar="TYPES", help='Such as "f32[100000],f32[100000]"; else example_inputs() is called.')
 @target_option
 @click.option("--mode", metavar="MODE", help="torch.compile's mode, such as max-autotune.")
-@click.option("--backward", is_flag=True, help="Observe the backward graph too.")
+@click.option("--backward", is_flag=True, help="The backward graphs too, in training mode.")
 @click.option("--dynamic", is_flag=True, help="Compile with dynamic shapes.")
 @output_options
 def command(

@@ -20,10 +20,11 @@ from tilesight.errors import InputError, TilesightError, UnsupportedError
 from tilesight.ledger import KernelTrafficEstimate, moved_bytes, round_trips
 from tilesight.ledger.model import Bytes, RoundTrip
 from tilesight.roads.compiled import CompiledExecution, execute_compiled, traffic_by_call
-from tilesight.roads.describe import describe_graph, estimates
+from tilesight.roads.describe import describe_graph
 from tilesight.roads.model import Comparison, LinePair, Observation, Provider, Trace
 from tilesight.roads.observe import eager_record
 from tilesight.roads.pairs import pair_lines
+from tilesight.roads.region_ledger import estimates
 from tilesight.roads.traces import TraceObserver, traced
 from tilesight.targets import target as find_target
 

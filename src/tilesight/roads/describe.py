@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any
 
+from tilesight.capture.inductor.choices import PADDING
 from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion, Node
 from tilesight.capture.parts import Parts, find_parts
-from tilesight.ledger import account
-from tilesight.ledger.graph import KernelTrafficEstimate, OpTraffic
-from tilesight.ledger.model import Bytes, KernelTraffic, Ledger
+from tilesight.ledger.model import Bytes, KernelTraffic
 from tilesight.roads.model import Break, CompileTimes, Graph, GraphOp, Kernel, NotFused, Observation
+from tilesight.roads.region_ledger import EagerRecord, ledger_of
 from tilesight.targets import Target
-
-EagerRecord = tuple[Sequence[OpTraffic], tuple[str, ...]]
 
 
 def describe_graph(
@@ -49,11 +46,11 @@ def describe_graph(
         graph=_graph(graph),
         breaks=tuple(Break(each.source, each.reason) for each in graph.breaks),
         kernels=kernels,
-        ledger=_ledger(graph, eager),
+        ledger=ledger_of(graph, eager),
         not_fused=_not_fused(graph),
         compile=CompileTimes(round(graph.cold_s, 4), _rounded(graph.warm_s), graph.cache),
         output_code=tuple(region.code for region in graph.regions),
-        notes=notes,
+        notes=(*notes, *_not_decided(graph)),
     )
 
 
@@ -62,18 +59,18 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _graph(graph: CompiledGraph) -> Graph:
-    aten = [node for region in graph.regions for node in region.aten]
-    fx = [node for region in graph.regions for node in region.fx]
+    aten = [(node, region.graph) for region in graph.regions for node in region.aten]
+    fx = [(node, region.graph) for region in graph.regions for node in region.fx]
     return Graph(
-        ops=tuple(_op(node) for node in aten if node.op == "call_function"),
-        fx=tuple(_op(node) for node in fx if node.op.startswith("call_")),
-        inputs=tuple(_op(node) for node in aten if node.op == "placeholder"),
-        outputs=tuple(name for node in aten if node.op == "output" for name in node.inputs),
+        ops=tuple(_op(node, kind) for node, kind in aten if node.op == "call_function"),
+        fx=tuple(_op(node, kind) for node, kind in fx if node.op.startswith("call_")),
+        inputs=tuple(_op(node, kind) for node, kind in aten if node.op == "placeholder"),
+        outputs=tuple(name for node, _ in aten if node.op == "output" for name in node.inputs),
     )
 
 
-def _op(node: Node) -> GraphOp:
-    return GraphOp(node.name, node.target, node.inputs, node.shape, node.dtype, node.source, node.code)
+def _op(node: Node, graph: str) -> GraphOp:
+    return GraphOp(node.name, node.target, node.inputs, node.shape, node.dtype, node.source, node.code, graph)
 
 
 def _kernel(region: CompiledRegion, call: Call, traffic: KernelTraffic | None) -> Kernel:
@@ -90,6 +87,25 @@ def _kernel(region: CompiledRegion, call: Call, traffic: KernelTraffic | None) -
         reads=call.reads,
         writes=call.writes,
         bytes=traffic.bytes if traffic else Bytes(),
+        graph=region.graph,
+        choices=_choices(region, call),
+    )
+
+
+def _choices(region: CompiledRegion, call: Call) -> tuple[str, ...]:
+    """What the GPU would time against this call; empty where nothing is left open."""
+    nodes = {name for buffer in call.writes for name in region.buffer_nodes.get(buffer, ())}
+    found = [each for each in region.undecided if each.node in nodes and each.operator != PADDING]
+    return tuple(f"{choice.name} {choice.description}".strip() for each in found for choice in each.choices)
+
+
+def _not_decided(graph: CompiledGraph) -> tuple[str, ...]:
+    """A sentence for each choice that only timing on the GPU makes."""
+    found = [each for region in graph.regions for each in region.undecided]
+    return tuple(
+        f"not decided without the GPU: {each.node} ({each.operator}) is chosen by timing {len(each.choices)} ways;"
+        f" the code shows {each.taken}"
+        for each in found
     )
 
 
@@ -101,37 +117,6 @@ def _user_lines(region: CompiledRegion, call: Call) -> tuple[str, ...]:
         origins = [name for buffer in call.writes for name in region.buffer_nodes.get(buffer, ())]
         lines = [by_name[name] for name in origins if name in by_name]
     return tuple(dict.fromkeys(lines))
-
-
-def _ledger(graph: CompiledGraph, eager: EagerRecord | None) -> Ledger:
-    steps = [step for region in graph.regions for step in estimates(region)]
-    known = all(step is not None for step in steps)
-    outputs = tuple(name for region in graph.regions for name in region.outputs)
-    return account(
-        None if eager is None else eager[0],
-        [step for step in steps if step is not None] if known else None,
-        outputs=() if eager is None else eager[1],
-        kernel_outputs=outputs,
-    )
-
-
-def estimates(region: CompiledRegion) -> list[KernelTrafficEstimate | None]:
-    """Each call's argument bytes, every argument counted once; None where a buffer's size is unknown."""
-    return [_estimate(region, call) for call in region.calls]
-
-
-def _estimate(region: CompiledRegion, call: Call) -> KernelTrafficEstimate | None:
-    reads = [(name, _size_of(region, name)) for name in call.reads]
-    writes = [(name, _size_of(region, name)) for name in call.writes]
-    sized: list[Any] = [[(name, size) for name, size in side if size is not None] for side in (reads, writes)]
-    if len(sized[0]) < len(reads) or len(sized[1]) < len(writes):
-        return None
-    return KernelTrafficEstimate(call.kernel, tuple(sized[0]), tuple(sized[1]))
-
-
-def _size_of(region: CompiledRegion, name: str) -> int | None:
-    buffer = region.buffers.get(name)
-    return buffer.bytes if buffer else None
 
 
 def _not_fused(graph: CompiledGraph) -> tuple[NotFused, ...]:

@@ -22,6 +22,7 @@ class GraphOp:
         shape, dtype: of its (first) result; empty where it has none
         source: the user's `file:line`, empty where unknown
         code: the user's text on that line
+        graph: "inference", or "forward" or "backward" where gradients were asked for
     """
 
     name: str
@@ -31,6 +32,7 @@ class GraphOp:
     dtype: str
     source: str = ""
     code: str = ""
+    graph: str = "inference"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class Graph:
 class Kernel:
     """One kernel of the compiled road: a generated Triton kernel or an extern call.
 
-    `bytes`, `registers`, `predicted_us` and their neighbours are None until measured.
+    `bytes`, `registers`, `predicted_us` and their neighbours are None until measured. `graph` is "inference", "forward"
+    or "backward"; `choices` are the kernels that the GPU would time against this one, empty where nothing is open.
     """
 
     name: str
@@ -67,6 +70,8 @@ class Kernel:
     shared_bytes: int | None = None
     occupancy: float | None = None
     predicted_us: float | None = None
+    graph: str = "inference"
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from tilesight.capture.eager import record_eager
 from tilesight.capture.inductor.graph import CompiledGraph
-from tilesight.capture.inductor.on_engine import capture
+from tilesight.capture.inductor.on_engine import ask_gradients, capture
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inputs import fake_inputs, fake_mode, parse_inputs, real_inputs, spec_of
 from tilesight.capture.subject import inputs_for, load_file, look_up, parse_spec, with_fake_weights, without_weights
-from tilesight.errors import TilesightError, UnsupportedError
+from tilesight.errors import TilesightError
 from tilesight.ledger.model import KernelTraffic
 from tilesight.roads.compiled import execute_compiled, traffic_by_call
-from tilesight.roads.describe import EagerRecord, describe_graph
+from tilesight.roads.describe import describe_graph
 from tilesight.roads.model import Observation
+from tilesight.roads.region_ledger import EagerRecord
 from tilesight.targets import Target
 from tilesight.targets import target as find_target
 
@@ -35,19 +37,17 @@ def observe_spec(
         inputs: a text such as "f32[100000]"; None asks `example_inputs()`
         target: name of a GPU
         mode, dynamic: torch.compile's
-        backward: not supported yet
+        backward: the backward graphs too; floating inputs are differentiated, and a module is in training mode
     Raises:  InputError: when the file, the name, the inputs or the target can't be used
-             UnsupportedError: for `backward`
     """
     chosen = find_target(target)
-    if backward:
-        raise UnsupportedError("--backward", expected="the forward graph", next_step="backward graphs come later")
     parsed = parse_spec(spec)
     module = load_file(parsed.path)
     found = look_up(module, parsed)
     subject = without_weights(found, parsed)
     specs = inputs_for(found, module, inputs, parsed)
-    return _observe(subject, specs, chosen, str(parsed), mode=mode, dynamic=dynamic or None)
+    options = Options(mode, dynamic or None, backward)
+    return _observe(subject, specs, chosen, str(parsed), options)
 
 
 def observe(
@@ -56,6 +56,7 @@ def observe(
     target: str = "h200",
     mode: str | None = None,
     dynamic: bool | None = None,
+    backward: bool = False,
 ) -> Observation:
     """What torch.compile does to `function(*inputs)` for a target that need not be here.
 
@@ -64,28 +65,32 @@ def observe(
         inputs: tensors (only shape, dtype and strides are used), texts such as "f32[100000]", or values
         target: name of a GPU
         mode, dynamic: torch.compile's
+        backward: the backward graphs too; floating inputs are differentiated, and a module is in training mode
     Raises:  InputError: when the function rejects the inputs or the target is unknown
     """
     specs = [spec for value in inputs for spec in _specs(value)]
     name = getattr(function, "__name__", type(function).__name__)
-    return _observe(function, specs, find_target(target), name, mode=mode, dynamic=dynamic)
+    return _observe(function, specs, find_target(target), name, Options(mode, dynamic, backward))
 
 
 def _specs(value: Any) -> Sequence[Any]:
     return parse_inputs(value) if isinstance(value, str) else (spec_of(value),)
 
 
+@dataclass(frozen=True)
+class Options:
+    """How a function is compiled: torch.compile's mode and dynamic, and whether its backward graphs are too."""
+
+    mode: str | None = None
+    dynamic: bool | None = None
+    backward: bool = False
+
+
 def _observe(
-    subject: Callable[..., Any],
-    specs: Sequence[Any],
-    target: Target,
-    name: str,
-    *,
-    mode: str | None,
-    dynamic: bool | None,
+    subject: Callable[..., Any], specs: Sequence[Any], target: Target, name: str, options: Options
 ) -> Observation:
-    graph = capture(subject, specs, target, mode=mode, dynamic=dynamic)
-    eager = eager_record(subject, specs, target)
+    graph = capture(subject, specs, target, mode=options.mode, dynamic=options.dynamic, backward=options.backward)
+    eager = eager_record(subject, specs, target, backward=options.backward)
     traffic, note = _measure(graph, subject, specs)
     return describe_graph(
         graph,
@@ -98,21 +103,30 @@ def _observe(
     )
 
 
-def eager_record(subject: Callable[..., Any], specs: Sequence[Any], target: Target) -> EagerRecord:
-    """What eager mode would launch on the target, recorded on fake tensors."""
+def eager_record(
+    subject: Callable[..., Any], specs: Sequence[Any], target: Target, *, backward: bool = False
+) -> EagerRecord:
+    """What eager mode would launch on the target, recorded on fake tensors; with its backward pass, where asked."""
     mode = fake_mode()
-    function = with_fake_weights(subject, mode) if isinstance(subject, torch.nn.Module) else subject
+    is_module = isinstance(subject, torch.nn.Module)
+    function = with_fake_weights(subject, mode, is_trained=backward) if is_module else subject
     fakes = fake_inputs(mode, specs)
+    if backward:
+        ask_gradients(fakes)
     with pretend(target), mode:
-        return record_eager(function, fakes)
+        return record_eager(function, fakes, backward=backward)
 
 
 def _measure(
     graph: CompiledGraph, subject: Callable[..., Any], specs: Sequence[Any]
 ) -> tuple[list[KernelTraffic | None], tuple[str, ...]]:
     """The traffic of each call, where the graph is small enough to be executed; else why not."""
+    if any(region.graph != "inference" for region in graph.regions):
+        return [], ("kernel bytes not measured yet: forward and backward graphs are not executed together",)
     sizes = [buffer.bytes for region in graph.regions for buffer in region.buffers.values()]
-    if None in sizes or sum(size or 0 for size in sizes) > EXECUTION_LIMIT_BYTES:
+    if None in sizes:
+        return [], ("kernel bytes not measured yet: the size of a buffer is not known",)
+    if sum(size or 0 for size in sizes) > EXECUTION_LIMIT_BYTES:
         limit = EXECUTION_LIMIT_BYTES // 1_000_000
         return [], (f"kernel bytes not measured yet: the buffers exceed the {limit} MB that are executed here",)
     if isinstance(subject, torch.nn.Module) and any(p.is_meta for p in subject.parameters()):

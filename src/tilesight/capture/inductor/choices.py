@@ -19,6 +19,8 @@ from unittest.mock import patch
 
 from tilesight.capture.inductor.graph import Choice, Undecided
 
+PADDING = "padding"
+"""The operator of a choice whether to pad a product's sizes."""
 AS_IT_IS_OR_PADDED = (Choice("sizes as they are", is_template=False), Choice("sizes padded", is_template=False))
 
 
@@ -59,7 +61,7 @@ def _padding_not_timed(heard: list[Undecided]) -> Generator[None]:
 
     def get_cached_should_pad(key: Any) -> bool:
         """Asked when all other reasons are spent; what it answers is not timed."""
-        undecided = Undecided("padding", asked[0].output_node().name, AS_IT_IS_OR_PADDED, AS_IT_IS_OR_PADDED[0].name)
+        undecided = Undecided(PADDING, asked[0].output_node().name, AS_IT_IS_OR_PADDED, AS_IT_IS_OR_PADDED[0].name)
         if undecided not in heard:
             heard.append(undecided)
         return False

@@ -132,6 +132,7 @@ class CompiledRegion:
         unfused: pairs left apart
         buffer_nodes: ATen node names behind each buffer and scheduler operation
         input_sources: where each placeholder comes from, such as `L['x']`, in order
+        output_nodes: the ATen node behind each output; empty for what is no tensor
         sizes: what the symbols of a dynamic shape, and the wrapper's own names for sizes, stood for in this call
         undecided: choices between kernels that only timing on the GPU makes
         graph: "inference", or "forward" or "backward" where gradients were asked for
@@ -148,6 +149,7 @@ class CompiledRegion:
     buffer_nodes: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     input_sources: tuple[str, ...] = ()
     graph: str = "inference"
+    output_nodes: tuple[str, ...] = ()
     sizes: dict[str, int] = field(default_factory=dict[str, int])
     undecided: tuple[Undecided, ...] = ()
 

@@ -21,6 +21,13 @@ def read_nodes(graph: Any) -> tuple[Node, ...]:
     return tuple(_read_node(node) for node in graph.nodes)
 
 
+def output_nodes(graph: Any) -> tuple[str, ...]:
+    """The name of the node behind each of a graph's outputs; empty for a number or None."""
+    returned = next(node.args[0] for node in reversed(graph.nodes) if node.op == "output")
+    each = returned if isinstance(returned, tuple | list) else (returned,)
+    return tuple(str(getattr(value, "name", "")) for value in each)
+
+
 def _read_node(node: Any) -> Node:
     tensors = _tensors(node.meta.get("val", node.meta.get("example_value")))
     first = tensors[0] if tensors else None

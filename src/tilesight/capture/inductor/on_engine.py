@@ -46,12 +46,13 @@ def capture(
         function = with_fake_weights(function, fakes_mode, is_trained=backward)
     fakes = fake_inputs(fakes_mode, inputs)
     if backward:
-        _ask_gradients(fakes)
+        ask_gradients(fakes)
     graph = compile_for_target(function, fakes, target, mode=mode, dynamic=dynamic, backward=backward)
     return replace(graph, regions=tuple(_with_launches(region) for region in graph.regions))
 
 
-def _ask_gradients(inputs: Sequence[Any]) -> None:
+def ask_gradients(inputs: Sequence[Any]) -> None:
+    """Let a gradient be asked of each floating or complex tensor among the inputs."""
     for value in inputs:
         if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
             value.requires_grad_(True)

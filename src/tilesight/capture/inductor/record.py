@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tilesight.capture.inductor.graph import CompiledRegion, GraphBreak, Node, Undecided, Unfused
-from tilesight.capture.inductor.nodes import is_library_file, read_nodes
+from tilesight.capture.inductor.nodes import is_library_file, output_nodes, read_nodes
 from tilesight.capture.inductor.wrapper import read_wrapper
 
 
@@ -26,6 +26,7 @@ class Recorded:
     buffer_nodes: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     input_sources: tuple[str, ...] = ()
     graph: str = "inference"
+    output_nodes: tuple[str, ...] = ()
     undecided: list[Undecided] = field(default_factory=list[Undecided])
 
     def keep(self, lowering: Any) -> None:
@@ -35,7 +36,9 @@ class Recorded:
         module: Any = import_module("torch._inductor.graph")
         module.output_code_log.debug("Output code: \n%s", self.code)  # what TORCH_LOGS=output_code prints
         self.graph = _kind_of_graph(lowering)
-        self.aten = read_nodes(lowering.graph if hasattr(lowering, "graph") else lowering.module.graph)
+        graph = lowering.graph if hasattr(lowering, "graph") else lowering.module.graph
+        self.aten = read_nodes(graph)
+        self.output_nodes = output_nodes(graph)
         self.buffer_nodes = _origins(lowering.scheduler)
 
 
@@ -54,6 +57,7 @@ def region_of(recorded: Recorded) -> CompiledRegion:
         buffer_nodes=recorded.buffer_nodes,
         input_sources=recorded.input_sources,
         graph=recorded.graph,
+        output_nodes=recorded.output_nodes,
         sizes=sizes,
         undecided=tuple(recorded.undecided),
     )

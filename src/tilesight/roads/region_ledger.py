@@ -1,0 +1,111 @@
+"""The ledger of several graphs: one buffer is one name, though each graph numbers its own from buf0.
+
+A backward graph's inputs are what its forward graph saved; both are then one tensor. Graphs on either side of a
+graph break are counted apart: what passes between them is an output of one and an input of the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion
+from tilesight.ledger import account
+from tilesight.ledger.graph import KernelTrafficEstimate, OpTraffic, TensorBytes
+from tilesight.ledger.model import Ledger
+
+EagerRecord = tuple[Sequence[OpTraffic], tuple[str, ...]]
+_TANGENT = "tangents_"
+
+
+def ledger_of(graph: CompiledGraph, eager: EagerRecord | None) -> Ledger:
+    """Eager, compiled and ideal bytes of all graphs together, with the round trips within and between them."""
+    named = list(zip(graph.regions, global_names(graph.regions), strict=True))
+    steps = [_renamed(step, names) for region, names in named for step in estimates(region)]
+    known = [step for step in steps if step is not None]
+    saved = [name for region, names in named for name in _saved(region, names)]
+    outputs = [names[name] for region, names in named for name in region.outputs]
+    return account(
+        None if eager is None else eager[0],
+        known if len(known) == len(steps) else None,
+        outputs=() if eager is None else eager[1],
+        kernel_outputs=tuple(name for name in outputs if name not in saved),
+    )
+
+
+def global_names(regions: Sequence[CompiledRegion]) -> list[dict[str, str]]:
+    """For each graph, what its buffers are called among all: `buf0` as it is where there is one graph."""
+    if len(regions) == 1:
+        return [{name: name for name in _local_names(regions[0])}]
+    found: list[dict[str, str]] = []
+    for region, label in zip(regions, _labels(regions), strict=True):
+        names = {name: f"{label}.{name}" for name in _local_names(region)}
+        if region.graph == "backward" and found:
+            names |= _saved_by(regions[len(found) - 1], found[-1], region)
+        found.append(names)
+    return found
+
+
+def estimates(region: CompiledRegion) -> list[KernelTrafficEstimate | None]:
+    """Each call's argument bytes, every argument counted once; None where a buffer's size is unknown."""
+    return [_estimate(region, call) for call in region.calls]
+
+
+def _labels(regions: Sequence[CompiledRegion]) -> list[str]:
+    """`forward` and `backward`, numbered where graph breaks make several; `graph1`, … without gradients."""
+    seen: Counter[str] = Counter()
+    repeated = {kind for kind, times in Counter(region.graph for region in regions).items() if times > 1}
+    labels: list[str] = []
+    for region in regions:
+        seen[region.graph] += 1
+        word = "graph" if region.graph == "inference" else region.graph
+        labels.append(f"{word}{seen[region.graph]}" if region.graph in repeated or word == "graph" else word)
+    return labels
+
+
+def _local_names(region: CompiledRegion) -> set[str]:
+    used = {name for call in region.calls for name in (*call.reads, *call.writes)}
+    return used | set(region.buffers) | set(region.outputs)
+
+
+def _saved_by(forward: CompiledRegion, names: dict[str, str], backward: CompiledRegion) -> dict[str, str]:
+    """A backward graph's inputs under the names that its forward graph's outputs have."""
+    if len(forward.output_nodes) != len(forward.outputs):
+        return {}
+    made = dict(zip(forward.output_nodes, forward.outputs, strict=True))
+    wanted = [node.name for node in backward.aten if node.op == "placeholder"]
+    return {name: names[made[name]] for name in wanted if name in made}
+
+
+def _saved(region: CompiledRegion, names: dict[str, str]) -> list[str]:
+    """What a backward graph takes from its forward one, the gradients that come in left out."""
+    if region.graph != "backward":
+        return []
+    inputs = [node.name for node in region.aten if node.op == "placeholder"]
+    return [names[name] for name in inputs if name in names and not name.startswith(_TANGENT)]
+
+
+def _renamed(step: KernelTrafficEstimate | None, names: dict[str, str]) -> KernelTrafficEstimate | None:
+    if step is None:
+        return None
+
+    def all_of(tensors: tuple[TensorBytes, ...]) -> tuple[TensorBytes, ...]:
+        return tuple((names[name], size) for name, size in tensors)
+
+    return replace(step, reads=all_of(step.reads), writes=all_of(step.writes))
+
+
+def _estimate(region: CompiledRegion, call: Call) -> KernelTrafficEstimate | None:
+    reads = [(name, _size_of(region, name)) for name in call.reads]
+    writes = [(name, _size_of(region, name)) for name in call.writes]
+    sized: list[Any] = [[(name, size) for name, size in side if size is not None] for side in (reads, writes)]
+    if len(sized[0]) < len(reads) or len(sized[1]) < len(writes):
+        return None
+    return KernelTrafficEstimate(call.kernel, tuple(sized[0]), tuple(sized[1]))
+
+
+def _size_of(region: CompiledRegion, name: str) -> int | None:
+    buffer = region.buffers.get(name)
+    return buffer.bytes if buffer else None
