@@ -233,3 +233,33 @@ def test_a_branch_hides_a_nan() -> None:
     assert (found.kind, found.line) == ("nan-origin", line_with(sign_by_ratio, "ratio = "))
     assert found.message == "0 / 0 is nan in program 0, lane 0; a branch depends on it"
     assert not trace(find_nan_origins, sign_by_ratio, (1,), TEST=True, **same), "a test for NaN is no fault"
+
+
+@triton.jit
+def scale_by_root_mean_square(x, out, cols, WIDE: tl.constexpr, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols, other=0.0)
+    if WIDE:
+        values = values.to(tl.float32)
+    mean = tl.sum((values * values).to(tl.float32), axis=0) / cols
+    tl.store(out + tl.program_id(0) * cols + c, values * tl.rsqrt(mean + 1e-6), mask=c < cols)
+
+
+@triton.jit
+def square_and_clamp(x, out, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols, other=0.0)
+    tl.store(out + tl.program_id(0) * cols + c, tl.minimum((values * values).to(tl.float32), 100.0), mask=c < cols)
+
+
+def test_an_overflow_of_float16_that_ends_in_a_finite_number() -> None:
+    """700² is over 65504: the root of an infinite mean makes the row 0. A clamp gives what float32 would."""
+    x = torch.randn(4, 10, generator=torch.Generator().manual_seed(0)).half()
+    x[2, 3] = 700
+    arguments = rows(x=x, out=torch.zeros(4, 10, dtype=torch.float16))
+    (found,) = trace(find_nan_origins, scale_by_root_mean_square, (4,), **arguments, WIDE=False)
+    assert (found.kind, found.line) == ("nan-origin", line_with(scale_by_root_mean_square, "values * values"))
+    assert (found.programs, found.lanes, found.level, found.tensor) == ((2,), (3, 3), "error", "out")
+    assert found.message.startswith("700 * 700 is inf in program 2, lane 3; what is stored to out is off by ")
+    assert not trace(find_nan_origins, scale_by_root_mean_square, (4,), **arguments, WIDE=True)
+    assert not trace(find_nan_origins, square_and_clamp, (4,), **arguments)

@@ -114,6 +114,17 @@ def test_findings_say_where_and_how_to_repair() -> None:
     assert finding.hint == "add mask=offsets < n to the store"
 
 
+@pytest.mark.parametrize(
+    ("lanes", "count", "text"),
+    [((3, 3), 1, "programs 97; lane 3"), ((3, 3), 5, "programs 97; lane 3; 5 lanes in all")],
+)
+def test_one_lane_is_one_lane(lanes: tuple[int, int], count: int, text: str) -> None:
+    broken = samples.broken_trace()
+    one = replace(broken.findings[0], lanes=lanes, lane_count=count)
+    (finding,) = view(replace(broken, findings=(one,))).findings
+    assert finding.lanes == text
+
+
 def test_a_finding_in_many_programs_tells_how_many() -> None:
     many = replace(samples.finding(), programs=tuple(range(8)), program_count=98)
     (finding,) = view(replace(samples.broken_trace(), findings=(many,))).findings

@@ -125,11 +125,12 @@ def _never_written(output: Output, missing: NDArray[np.int64]) -> Finding:
     if last - first + 1 == len(missing):
         which = f"elements {first} to {last}" if last > first else f"element {first}"
     else:
-        which = f"{len(missing)} elements, {first} the first and {last} the last"
+        which = f"{len(missing)} elements ({first} the first, {last} the last)"
+    were = "was" if len(missing) == 1 else "were"
     return Finding.of_line(
         "never-written",
         line_of(output.operation, output.launch),
-        f"{which} of {tensor} {_shape(memory)} (from torch.empty) were stored by no program",
+        f"{which} of {tensor} {_shape(memory)} (from torch.empty) {were} stored by no program",
         f"store every element of {tensor} (look at grid, mask and strides), or make it with torch.zeros",
         tensor=tensor,
         lane_count=len(missing),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.checks.finding import SHOWN_PROGRAMS, Finding, Level
+from tilesight.checks.hidden_overflow import makes_halves, what_overflow_costs
 from tilesight.checks.lane_labels import (
     ALONG_AXIS,
     MOVES,
@@ -78,6 +79,7 @@ class _Origin:
     tensor: str = ""
     lanes: tuple[int, int] = (0, 0)
     sink: str = ""
+    made_in: set[int] = field(default_factory=set[int])
 
 
 class NonFiniteTrace(ProgramTrace):
@@ -173,6 +175,7 @@ class NonFiniteTrace(ProgramTrace):
         """The origin's number; what it says comes from the first lane that was ever made."""
         operation = step.operation
         if operation in self._numbers:
+            self.origins[self._numbers[operation]].made_in.add(step.program)
             return self._numbers[operation]
         number = self._numbers[operation] = FIRST_ORIGIN - len(self._numbers)
         place = tuple(int(axis[0]) for axis in np.nonzero(made))
@@ -182,6 +185,7 @@ class NonFiniteTrace(ProgramTrace):
         if operation.name not in ALONG_AXIS and operation.name not in UNLABELLED and operation.name != "tt.dot":
             operands = [float(full_value(o, v)[place]) for o, v in zip(step.operands, operation.operands, strict=True)]
         origin = _Origin(operation, step.program, lane, tuple(operands), float(result[place]))
+        origin.made_in.add(step.program)
         self.origins[number] = origin
         return number
 
@@ -265,11 +269,27 @@ def find_nan_origins(replay: Replay, suspects: Suspects) -> list[Finding]:
         return []
     trace = NonFiniteTrace(replay.module)
     trace_programs(replay, programs, trace)
+    _find_hidden(replay, programs, trace)
     stored = [origin for origin in trace.origins.values() if origin.stored]
     for origin in stored:
         if _is_nothing_over_nothing(origin):
             origin.has_no_valid_lane = divides_by_nothing(replay, origin.operation, min(origin.stored))
     return [_finding(origin, replay) for origin in stored]
+
+
+def _find_hidden(replay: Replay, programs: Sequence[int], trace: NonFiniteTrace) -> None:
+    """Where float16 overflowed, nothing infinite is stored and what is stored is wrong, that is the overflow's sink."""
+    if any(origin.stored for origin in trace.origins.values()):
+        return
+    halves = [origin for origin in trace.origins.values() if makes_halves(origin.operation)]
+    error = what_overflow_costs(replay, programs) if halves else None
+    if error is not None:
+        first = halves[0]
+        first.tensor, first.sink = (
+            error.tensor,
+            f"what is stored to {error.tensor} is off by {error.size:.1e} of its size",
+        )
+        first.stored, first.lanes = dict.fromkeys(first.made_in, 1), (first.lane, first.lane)
 
 
 def _is_truth(value: Value) -> bool:

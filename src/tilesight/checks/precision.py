@@ -64,7 +64,7 @@ def find_imprecision(replay: Replay) -> list[Finding]:
 
 
 @dataclass(frozen=True)
-class _Error:
+class StoredError:
     """The error of what a line stores to a tensor.
 
     Args:
@@ -84,7 +84,7 @@ class _Error:
         return self.size / self.rounding
 
 
-Errors = Mapping[Operation, _Error]
+Errors = Mapping[Operation, StoredError]
 
 
 class _Measure:
@@ -95,20 +95,20 @@ class _Measure:
         self._replay = replay
         self._is_single = len(candidates) == 1
         self._wide = every_float(module)
-        self._exact = _run(replay, _widened(module, self._wide))
+        self._exact = stored_by(replay, _widened(module, self._wide), _programs(replay))
         promoted = dict.fromkeys(promoted_values(module, candidates), F32)
         ieee = [each.operation for each in candidates if each.form == "tf32"]
         self._repaired = self._errors(_widened(module, promoted, ieee))
 
     def _errors(self, widened: Widened) -> Errors:
-        return _errors(_run(self._replay, widened), self._exact)
+        return errors_of(stored_by(self._replay, widened, _programs(self._replay)), self._exact)
 
-    def own_error(self, left: Sequence[Candidate]) -> _Error | None:
+    def own_error(self, left: Sequence[Candidate]) -> StoredError | None:
         """The largest error, in roundings, that candidates make; None when none stands out.
 
         A kernel's only candidate is measured in the kernel as it is: what the rest of it costs is known.
         """
-        worst: _Error | None = None
+        worst: StoredError | None = None
         errors = self._as_it_is if self._is_single else self._errors(self._with_narrow(left))
         for store, error in errors.items():
             rest = self._repaired[store].size if store in self._repaired else 0.0
@@ -122,7 +122,7 @@ class _Measure:
         wide = {value: type_ for value, type_ in self._wide.items() if value not in kept}
         return _widened(self._replay.module, wide)
 
-    def as_it_is(self, error: _Error) -> _Error:
+    def as_it_is(self, error: StoredError) -> StoredError:
         """The error with the size that it has in the kernel as it is."""
         size = self._as_it_is[error.store].size if error.store in self._as_it_is else error.size
         return replace(error, size=size)
@@ -143,7 +143,7 @@ def _widened_once(module: Module, wider: frozenset[tuple[Value, FloatType]], iee
 
 
 @dataclass(eq=False)
-class _Stored(Listener):
+class Stored(Listener):
     """Collects what each store is given, before it is rounded to the tensor's type."""
 
     widened: Widened
@@ -176,11 +176,11 @@ class _Stored(Listener):
         return {store: type_ for store, type_ in types if isinstance(type_, FloatType)}
 
 
-def _run(replay: Replay, widened: Widened) -> _Stored:
-    """What a module stores, run for a few programs one after another."""
-    stored = _Stored(widened)
-    programs = None if replay.few_programs() is None else _programs(replay)
-    replay.run([stored], widened.module, programs=programs, threads=1, output=io.StringIO())
+def stored_by(replay: Replay, widened: Widened, programs: tuple[int, ...]) -> Stored:
+    """What a module stores, run for some programs, or for all where they wait for each other."""
+    stored = Stored(widened)
+    chosen = None if replay.few_programs() is None else programs
+    replay.run([stored], widened.module, programs=chosen, threads=1, output=io.StringIO())
     return stored
 
 
@@ -191,9 +191,9 @@ def _programs(replay: Replay) -> tuple[int, ...]:
     return spread_programs(replay.launch, max(2, min(MOST_PROGRAMS, MOST_VALUES // values)))
 
 
-def _errors(stored: _Stored, exact: _Stored) -> Errors:
+def errors_of(stored: Stored, exact: Stored) -> Errors:
     """The largest error of each store whose lanes are the same in both runs."""
-    found: dict[Operation, _Error] = {}
+    found: dict[Operation, StoredError] = {}
     elements = exact.elements
     for store, parts in exact.values.items():
         wanted = np.concatenate(parts)
@@ -204,7 +204,7 @@ def _errors(stored: _Stored, exact: _Stored) -> Errors:
         rounded = cast_float(cast_float(wanted, FLOAT_DTYPES[element.name]), FLOAT64)
         rounding = max(relative_error(rounded, wanted), LEAST_UNIT * ROUNDING_UNITS[element.name])
         size = relative_error(got, wanted)
-        found[store] = _Error(store, size, rounding, element.name, name_of(exact.memories[store]))
+        found[store] = StoredError(store, size, rounding, element.name, name_of(exact.memories[store]))
     return found
 
 
@@ -218,7 +218,7 @@ def relative_error(got: NDArray[np.float64], wanted: NDArray[np.float64]) -> flo
     return float(np.max(np.abs(got - wanted) / (np.abs(wanted) + size))) if size > 0 else 0.0
 
 
-def _finding(candidate: Candidate, error: _Error, replay: Replay) -> Finding:
+def _finding(candidate: Candidate, error: StoredError, replay: Replay) -> Finding:
     file, line = line_of(candidate.operation, replay.launch)
     programs = _programs(replay)
     return Finding(
@@ -236,7 +236,7 @@ def _finding(candidate: Candidate, error: _Error, replay: Replay) -> Finding:
     )
 
 
-def _message(candidate: Candidate, error: _Error) -> str:
+def _message(candidate: Candidate, error: StoredError) -> str:
     name, type_name = candidate.name, candidate.type_name
     what = {
         "carried": f"{name or 'a value'} is accumulated in {type_name} over a loop",

@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilesight.checks.slices import flow_of
+from tilesight.checks.slices import Flow, flow_of
 from tilesight.engine.listener import Access, Executed, Listener
 from tilesight.engine.values import spread
 from tilesight.ir.module import Module, Operation, Value
+from tilesight.ir.types import element_type
 
 MOST_PROGRAMS = 16
 KEPT_COUNTS = 32
 EXPONENT_BITS = {"float16": 0x7C00, "bfloat16": 0x7F80}
 COMBINING = frozenset({"tt.dot", "tt.histogram", "tt.reduce", "tt.scan"})
 TO_INTEGERS = frozenset({"arith.fptosi", "arith.fptoui"})
+WIDENING = frozenset({"arith.extf", "tt.fp_to_fp"})
+LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
 BRANCHES = frozenset({"scf.if", "scf.condition", "cf.cond_br"})
 
 
@@ -73,11 +76,12 @@ class Suspects(Listener):
         return len(set[int]().union(*self._non_finite.values()))
 
     def watched(self, module: Module) -> Collection[Operation]:
-        """Where a float that is not finite leaves no trace in what is stored: casts to integers, branches."""
+        """Where a float that is not finite may leave no trace in what is stored: casts, branches."""
         flow = flow_of(module)
         decided = [operation.operands[0] for operation in module.walk() if operation.name in BRANCHES]
         comparisons = [each for each in flow.backward(*decided) if each.name == "arith.cmpf"] if decided else []
-        return [*(each for each in module.walk() if each.name in TO_INTEGERS), *comparisons]
+        casts = [each for each in module.walk() if each.name in TO_INTEGERS or _widens_computed_half(each, flow)]
+        return [*casts, *comparisons]
 
     def after_step(self, executed: Executed) -> None:
         """Note the programs whose operand is not finite."""
@@ -129,6 +133,14 @@ class Suspects(Listener):
         rows = np.flatnonzero(bad.reshape(access.shape[0], -1).any(axis=1))
         if len(rows):
             self._non_finite.setdefault(access.operation, set()).update(access.programs[rows].tolist())
+
+
+def _widens_computed_half(operation: Operation, flow: Flow) -> bool:
+    """Whether a float16 that the kernel has computed is made wider, an overflow with it."""
+    if operation.name not in WIDENING or str(element_type(operation.operands[0].type)) != "f16":
+        return False
+    source = flow.definitions.get(operation.operands[0])
+    return source is None or source.name not in LOADS
 
 
 def _note(masked: _Masked, count: int, first: int, last: int) -> None:

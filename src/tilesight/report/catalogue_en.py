@@ -178,6 +178,8 @@ ENGLISH: dict[str, str] = {
     # findings
     "finding_programs": "programs {programs}",
     "finding_where": "programs {programs}; lanes {first} to {last}; {lanes} lanes in all",
+    "finding_where_lane": "programs {programs}; lane {first}; {lanes} lanes in all",
+    "finding_where_only": "programs {programs}; lane {first}",
     "finding_more": "{shown}, … ({count} in all)",
     "finding_case": "smallest case {case}; seen in {count} of {total} cases",
     "level_error": "error",

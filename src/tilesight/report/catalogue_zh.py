@@ -177,6 +177,8 @@ CHINESE: dict[str, str] = {
     # findings
     "finding_programs": "程序 {programs}",
     "finding_where": "程序 {programs}；lane {first} 到 {last}；共 {lanes} 条 lane",
+    "finding_where_lane": "程序 {programs}；lane {first}；共 {lanes} 条",
+    "finding_where_only": "程序 {programs}；lane {first}",
     "finding_more": "{shown}……（共 {count} 个）",
     "finding_case": "最小用例 {case}；{total} 个用例中有 {count} 个出现",
     "level_error": "错误",

@@ -130,6 +130,9 @@ def _lanes(words: Catalogue, finding: Finding, programs: str) -> str:
         return words("finding_programs", programs=programs)
     first, last = finding.lanes
     lanes = count_text(finding.lane_count)
+    if first == last:
+        key = "finding_where_only" if finding.lane_count == 1 else "finding_where_lane"
+        return words(key, programs=programs, first=first, lanes=lanes)
     return words("finding_where", programs=programs, first=first, last=last, lanes=lanes)
 
 
