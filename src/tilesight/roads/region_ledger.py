@@ -25,13 +25,17 @@ def ledger_of(graph: CompiledGraph, eager: EagerRecord | None) -> Ledger:
     named = list(zip(graph.regions, global_names(graph.regions), strict=True))
     steps = [_renamed(step, names) for region, names in named for step in estimates(region)]
     known = [step for step in steps if step is not None]
-    saved = [name for region, names in named for name in _saved(region, names)]
-    outputs = [names[name] for region, names in named for name in region.outputs]
+    followers = (*graph.regions[1:], None)
+    outputs = [
+        names[name]
+        for (region, names), follower in zip(named, followers, strict=True)
+        for name in region.outputs[: len(region.outputs) - _saved_count(follower)]
+    ]
     return account(
         None if eager is None else eager[0],
         known if len(known) == len(steps) else None,
         outputs=() if eager is None else eager[1],
-        kernel_outputs=tuple(name for name in outputs if name not in saved),
+        kernel_outputs=tuple(outputs),
     )
 
 
@@ -79,12 +83,12 @@ def _saved_by(forward: CompiledRegion, names: dict[str, str], backward: Compiled
     return {name: names[made[name]] for name in wanted if name in made}
 
 
-def _saved(region: CompiledRegion, names: dict[str, str]) -> list[str]:
-    """What a backward graph takes from its forward one, the gradients that come in left out."""
-    if region.graph != "backward":
-        return []
-    inputs = [node.name for node in region.aten if node.op == "placeholder"]
-    return [names[name] for name in inputs if name in names and not name.startswith(_TANGENT)]
+def _saved_count(follower: CompiledRegion | None) -> int:
+    """How many of a graph's outputs, the last ones, are there for the backward graph behind it alone."""
+    if follower is None or follower.graph != "backward":
+        return 0
+    inputs = [node.name for node in follower.aten if node.op == "placeholder"]
+    return sum(not name.startswith(_TANGENT) for name in inputs)
 
 
 def _renamed(step: KernelTrafficEstimate | None, names: dict[str, str]) -> KernelTrafficEstimate | None:

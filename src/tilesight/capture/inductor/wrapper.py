@@ -2,7 +2,8 @@
 
 The wrapper is Python, so it is read as Python (`ast`), never executed here. Seen on torch 2.11.0 to
 2.14.1: kernels are `name = async_compile.triton('name', '''source''', ...)`, the steps stand in
-`call(args)` of class Runner (or of the module), each after a comment that names its ATen operators.
+`call(args)` of class Runner (or of the module), each after a comment that names its ATen operators; for CUDA graphs
+they stand in functions `partition_0(args)`, …, that `call` calls.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from tilesight.capture.inductor.comments import comments_by_line
 from tilesight.capture.inductor.graph import Buffer, Call, GeneratedKernel
 from tilesight.capture.inductor.sizes import parse_optional_size, parse_optional_sizes, sizes_of_inputs
 from tilesight.errors import CaptureError
 
 _ALLOCATORS = ("empty_strided_cuda", "empty_strided_cpu", "empty_strided_cpu_pinned")
-_COMMENT = re.compile(r"# Topologically Sorted Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _ITEM_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "int16": 2, "float16": 2,
     "bfloat16": 2, "int32": 4, "float32": 4, "int64": 8, "float64": 8, "complex64": 8,
@@ -38,7 +39,8 @@ def read_wrapper(code: str) -> Wrapper:
     """
     tree = ast.parse(code)
     kernels = {kernel.name: kernel for kernel in _kernels(tree)}
-    reader = _CallReader(code, kernels, sizes_of_inputs(tree))
+    partitions = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name.startswith("partition_")}
+    reader = _CallReader(code, kernels, sizes_of_inputs(tree), partitions)
     reader.read(_call_function(tree))
     reader.add_inputs(_input_examples(tree))
     return tuple(kernels.values()), tuple(reader.calls), reader.buffers, reader.outputs, reader.sizes
@@ -125,15 +127,22 @@ def _buffer(name: str, shape: ast.expr, strides: ast.expr, dtype: str, known_siz
 class _CallReader:
     """Walks the statements of `call` in order and keeps what each does to which buffer."""
 
-    def __init__(self, code: str, kernels: dict[str, GeneratedKernel], passed_sizes: dict[str, int]) -> None:
+    def __init__(
+        self,
+        code: str,
+        kernels: dict[str, GeneratedKernel],
+        passed_sizes: dict[str, int],
+        partitions: dict[str, ast.FunctionDef],
+    ) -> None:
         self._lines = code.splitlines()
-        self._comments = _comments_by_line(code)
+        self._comments = comments_by_line(code)
         self._kernels = kernels
         self.calls: list[Call] = []
         self.buffers: dict[str, Buffer] = {}
         self.outputs: tuple[str, ...] = ()
         self.sizes: dict[str, int] = {}
         self._passed_sizes = passed_sizes
+        self._partitions = partitions
         self._arguments: set[str] = set()
         self._alias: dict[str, str] = {}
         self._views: set[str] = set()
@@ -152,8 +161,10 @@ class _CallReader:
     def _statement(self, statement: ast.stmt) -> None:
         match statement:
             case ast.Assign(targets=[ast.Tuple(elts=names) | ast.List(elts=names)], value=ast.Name(id="args")):
-                self._arguments = {n.id for n in names if isinstance(n, ast.Name)}
-                self.sizes = {name: size for name, size in self._passed_sizes.items() if name in self._arguments}
+                self._arguments |= {n.id for n in names if isinstance(n, ast.Name)}
+                self.sizes |= {name: size for name, size in self._passed_sizes.items() if name in self._arguments}
+            case ast.Assign(value=ast.Call(func=ast.Subscript(value=ast.Attribute(attr="partitions"), slice=number))):
+                self.read(self._partitions[f"partition_{ast.unparse(number)}"])  # its names are those outside
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._assignment(name, value)
             case ast.Expr(value=ast.Call() as call):
@@ -275,19 +286,6 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(statement.body)
         else:
             yield statement
-
-
-def _comments_by_line(code: str) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
-    found: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-    for number, line in enumerate(code.splitlines(), start=1):
-        match = _COMMENT.search(line)
-        if match:
-            found[number] = (_words(match.group(1)), _words(match.group(2)))
-    return found
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _names(expression: ast.expr) -> list[str]:

@@ -1,0 +1,125 @@
+"""The compiled road with gradients, dynamic shapes, graph breaks and choices that only a GPU's clock makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tilesight
+from tilesight.roads.model import Kernel, Observation
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.drop = nn.Linear(64, 256), nn.Linear(256, 64), nn.Dropout(0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.drop(self.down(torch.relu(self.up(x))))
+
+
+def scaled_exp(x: Tensor, w: Tensor) -> Tensor:
+    return torch.exp(x) * w
+
+
+def broken(x: Tensor) -> Tensor:
+    y = torch.relu(x) + 1
+    torch._dynamo.graph_break()
+    return y * 2
+
+
+def kernels_of(seen: Observation, graph: str) -> list[Kernel]:
+    return [kernel for kernel in seen.kernels if kernel.graph == graph]
+
+
+def test_backward_shows_both_graphs_and_one_ledger() -> None:
+    n = 1 << 20
+    seen = tilesight.observe(scaled_exp, f"f32[{n}],f32[{n}]", backward=True)
+    (forward,) = kernels_of(seen, "forward")
+    (backward,) = kernels_of(seen, "backward")
+    assert {forward.kind, backward.kind} == {"triton"}
+    assert backward.grid is not None and backward.config
+    # forward: reads x and w, writes y; backward: reads x, w and dy, writes dx and dw
+    assert seen.ledger.compiled_bytes == (3 + 5) * 4 * n
+    assert seen.ledger.ideal_bytes == (3 + 3) * 4 * n
+    assert seen.ledger.eager_bytes is not None and seen.ledger.eager_bytes > seen.ledger.compiled_bytes
+    assert seen.ledger.round_trips == ()
+
+
+def test_what_the_forward_graph_saves_and_the_backward_one_loads_is_a_round_trip() -> None:
+    n = 1 << 16
+    seen = tilesight.observe(torch.exp, f"f32[{n}]", backward=True)
+    (forward,), (backward,) = kernels_of(seen, "forward"), kernels_of(seen, "backward")
+    (trip,) = seen.ledger.round_trips
+    # the result is returned, so it is stored in any case: its load by the backward kernel is what it costs
+    assert (trip.written_by, trip.read_by, trip.bytes) == (forward.name, (backward.name,), 4 * n)
+    (made,) = seen.ledger.eager_round_trips
+    assert made.bytes == 4 * n
+
+
+def test_backward_of_a_module_trains_it_and_takes_no_memory() -> None:
+    with torch.device("meta"):
+        module = Block()
+    seen = tilesight.observe(module, "f32[100,64]", backward=True)
+    ops = {op for kernel in kernels_of(seen, "forward") for op in kernel.ops}
+    assert "aten.native_dropout" in ops  # eval mode would have none
+    found = [kernel.name for kernel in kernels_of(seen, "backward") if kernel.kind == "extern"]
+    assert found.count("mm") == 4  # two gradients of each linear layer: of its input and of its weight
+    document = seen.to_dict()
+    kernels: Any = document["kernels"]
+    assert {kernel["graph"] for kernel in kernels} == {"forward", "backward"}
+    graph: Any = document["graph"]
+    assert {op["graph"] for op in graph["ops"]} == {"forward", "backward"}
+    assert any("not executed together" in note for note in seen.notes)
+
+
+def test_without_gradients_every_kernel_is_of_inference() -> None:
+    seen = tilesight.observe(scaled_exp, "f32[1000],f32[1000]")
+    assert {kernel.graph for kernel in seen.kernels} == {"inference"}
+
+
+def test_backward_across_a_graph_break() -> None:
+    seen = tilesight.observe(broken, "f32[128,64]", backward=True)
+    assert len(seen.breaks) == 1
+    assert len(seen.output_code) == 4
+    assert kernels_of(seen, "forward") and kernels_of(seen, "backward")
+
+
+def test_dynamic_shapes_have_the_bytes_and_grids_of_the_call() -> None:
+    fixed = tilesight.observe(scaled_exp, "f32[1000,100],f32[1000,100]")
+    dynamic = tilesight.observe(scaled_exp, "f32[1000,100],f32[1000,100]", dynamic=True)
+    assert "s" in dynamic.output_code[0] and dynamic.output_code != fixed.output_code
+    assert dynamic.ledger.compiled_bytes == fixed.ledger.compiled_bytes == 3 * 400_000
+    (there,), (here,) = dynamic.kernels, fixed.kernels
+    assert there.grid == here.grid is not None
+    assert there.bytes == here.bytes
+    assert there.bytes.requested == 3 * 400_000
+
+
+def test_buffers_of_two_graphs_are_not_taken_for_one() -> None:
+    seen = tilesight.observe(broken, "f32[128,64]")
+    first, second = seen.kernels
+    assert (first.writes, second.writes) == (("buf0",), ("buf0",))
+    assert seen.ledger.round_trips == ()
+    assert seen.ledger.compiled_bytes == 4 * 8192 * 4
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "max-autotune-no-cudagraphs"])
+def test_max_autotune_lists_what_the_gpu_would_time(mode: str) -> None:
+    seen = tilesight.observe(torch.matmul, "bf16[512,256],bf16[256,512]", mode=mode)
+    (kernel,) = seen.kernels
+    assert kernel.name == "mm"
+    assert kernel.choices[0] == "mm" and len(kernel.choices) > 5
+    assert all(choice.startswith("triton_mm") and "BLOCK_M=" in choice for choice in kernel.choices[1:])
+    (note,) = [note for note in seen.notes if note.startswith("not decided")]
+    assert f"{len(kernel.choices)} ways" in note
+
+
+def test_padding_is_told_as_not_decided_and_only_where_it_is_open() -> None:
+    odd = tilesight.observe(torch.matmul, "f32[1000,333],f32[333,777]")
+    assert any("padding" in note and note.startswith("not decided") for note in odd.notes)
+    even = tilesight.observe(torch.matmul, "f32[1024,256],f32[256,1024]")
+    assert not any(note.startswith("not decided") for note in even.notes)
