@@ -63,15 +63,20 @@ def known_names() -> list[str]:
 def compare_both(names: list[str], folder: Path, jobs: int, ends: float) -> None:
     """Both sides at once, into `folder`, and what differs on the terminal."""
     folder.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(2) as pool:
-        offline = pool.submit(run_side, "offline", names, jobs, ends)
-        device = pool.submit(run_side, "device", names, max(1, jobs - 2), ends)
-        sides = offline.result(), device.result()
+    sides = run_both(names, jobs, ends)
     for side, outcomes in zip(("offline", "device"), sides, strict=True):
         write(folder / f"{side}.json", outcomes)
     report = report_of(*sides)
     (folder / "report.txt").write_text(report + "\n")
     print(report)
+
+
+def run_both(names: list[str], jobs: int, ends: float) -> tuple[dict[str, Outcome], dict[str, Outcome]]:
+    """(offline, on the device): both sides at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        offline = pool.submit(run_side, "offline", names, jobs, ends)
+        device = pool.submit(run_side, "device", names, max(1, jobs - 2), ends)
+        return offline.result(), device.result()
 
 
 def run_side(side: str, names: list[str], jobs: int, ends: float) -> dict[str, Outcome]:
