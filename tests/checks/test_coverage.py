@@ -122,6 +122,51 @@ def test_programs_missing_along_an_axis_without_a_mask_that_tells() -> None:
     assert grid.line == launch.__code__.co_firstlineno + 2
 
 
+@triton.jit
+def copy_heads(x, out, stride_t, stride_h, T, BLOCK: tl.constexpr, D: tl.constexpr):
+    t = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    places = t[:, None] * stride_t + tl.program_id(1) * stride_h + tl.arange(0, D)[None, :]
+    mask = (t < T)[:, None]
+    tl.store(out + places, tl.load(x + places, mask=mask, other=0), mask=mask)
+
+
+def test_programs_missing_along_an_inner_axis() -> None:
+    """Each head's elements lie apart, 8 heads a token: 2 programs along y store 2 of them in every token."""
+
+    def launch():
+        x, out = torch.randn(40, 8, 32), torch.empty(40, 8, 32)
+        copy_heads[(3, 2)](x, out, 256, 32, 40, BLOCK=16, D=32)
+        return out
+
+    found = check_launch(launch).findings
+    assert kinds(found) == ["grid", "never-written"]
+    (grid,) = [each for each in found if each.kind == "grid"]
+    assert "its 2 programs along y end where 8 reach the end" in grid.message
+
+
+@triton.jit
+def sums_of_parts(x, out, n, part, RETURNS: tl.constexpr, BLOCK: tl.constexpr):
+    first = tl.program_id(0) * part
+    if RETURNS:
+        if first >= n:
+            return
+    total = 0.0
+    for start in range(first, tl.minimum(first + part, n), BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        total += tl.sum(tl.load(x + i, mask=i < n, other=0.0), axis=0)
+    tl.store(out + tl.program_id(0), total, mask=first < n)
+
+
+@pytest.mark.parametrize(("returns", "levels"), [(True, ["note"]), (False, ["warning"])])
+def test_programs_that_the_kernel_sends_home_are_a_note(returns: bool, levels: list[str]) -> None:
+    def launch():
+        out = torch.zeros(4)
+        sums_of_parts[(4,)](torch.randn(100), out, 100, 64, RETURNS=returns, BLOCK=32)
+        return out
+
+    assert [each.level for each in check_launch(launch).findings if each.kind == "grid"] == levels
+
+
 @pytest.mark.parametrize("shape", [(7, 20), (7, 20, 1), (1, 7, 20)])
 def test_the_last_row_left_out(shape: tuple[int, ...]) -> None:
     def launch():

@@ -232,8 +232,22 @@ def find_idle_programs(footprint: Footprint, module: Module, launch: Launch) -> 
         used = np.asarray(by_axis.any(axis=tuple(other for other in range(3) if other != 2 - axis)))
         count = len(used) - int(np.flatnonzero(used)[-1]) - 1
         if count:
-            return [_idle(launch, axis, count, active)]
+            idle = _idle(launch, axis, count, active)
+            return [_sent_home(idle) if _returns_by_ids(module) else idle]
     return []
+
+
+@lru_cache(maxsize=64)
+def _returns_by_ids(module: Module) -> bool:
+    """Whether the kernel itself tests a program's id before it works: its author knows of programs too many."""
+    flow = flow_of(module)
+    tested = [each.operands[0] for each in module.walk() if each.name in ("scf.if", "cf.cond_br")]
+    return any(each.name == "tt.get_program_id" for each in flow.backward(*tested)) if tested else False
+
+
+def _sent_home(idle: Finding) -> Finding:
+    hint = "nothing, where the kernel's own test is meant for them: they return at once"
+    return replace(idle, level="note", hint=hint)
 
 
 @lru_cache(maxsize=64)

@@ -78,7 +78,8 @@ def _needed(starts: Positions, pattern: Positions, is_missing: NDArray[np.bool_]
     units, extent = len(is_missing), len(starts)
     first, step = int(starts[0]), int(starts[1] - starts[0])
     wanted = np.flatnonzero(is_missing)
-    needed = (int(wanted[-1]) - first) // step + 1 if len(wanted) else 0
+    beyond = int(wanted[-1]) - int(pattern.max()) if len(wanted) else 0
+    needed = -(-beyond // step) + 1
     begins = first + step * extent
     if needed <= extent or begins >= units or not is_missing[begins] or (needed - extent) * len(pattern) > 4 * units:
         return None
