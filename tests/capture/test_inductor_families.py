@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,8 @@ from tests.gpu.generated_differences import BY_THE_CLOCK, kind_of_difference, re
 from tilesight.capture.inductor.cuda_build import ONE_KERNEL_ON_CUDA
 from tilesight.capture.inductor.graph import CompiledRegion
 from tilesight.capture.inductor.on_engine import capture
-from tilesight.capture.inputs import TensorSpec, parse_inputs
+from tilesight.capture.inductor.training import run_training
+from tilesight.capture.inputs import TensorSpec, parse_inputs, real_inputs
 from tilesight.targets import target
 
 H200 = target("h200")
@@ -141,6 +143,41 @@ def _keys(entry: str) -> set[str]:
 def _delegated(functions: dict[str, str], entry: str) -> set[str]:
     other = re.search(r"structured_delegate: (\S+)", entry)
     return _keys(functions[other.group(1)]) if other else set()
+
+
+class Trained(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = torch.nn.Linear(24, 32), torch.nn.LayerNorm(32), torch.nn.Linear(32, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.log_softmax(self.last(F.gelu(self.norm(self.first(x)))), -1)
+
+
+def rotated(x: Tensor, at: Tensor) -> Tensor:
+    return (x[at].sin() * x.flip(0)).cumsum(-1)
+
+
+@pytest.mark.parametrize("function", [rms_norm, silu_then_mish, Trained(), rotated], ids=lambda each: repr(each)[:20])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients_of_the_offline_graphs_are_those_of_float64(function: Any, dynamic: bool) -> None:
+    width, rows = (24 if isinstance(function, Trained) else 33), 19
+    texts = {rms_norm: f"f32[{rows},{width}],f32[{width}]", rotated: f"f32[{rows},{width}],i64[{rows}]<{rows}"}
+    specs = parse_inputs(texts.get(function, f"f32[{rows},{width}]"))
+    inputs = real_inputs(specs)
+    graph = capture(function, specs, H200, backward=True, dynamic=dynamic or None)
+    step = run_training(graph, function, inputs)
+    wide = copy.deepcopy(function).double() if isinstance(function, Trained) else function
+    leaves = [each.double().requires_grad_() if each.is_floating_point() else each for each in inputs]
+    out = wide(*leaves)
+    asked = [*leaves, *(wide.parameters() if isinstance(wide, Trained) else ())]
+    expected = torch.autograd.grad(out, [each for each in asked if each.requires_grad], torch.ones_like(out))
+    torch.testing.assert_close(step.outputs[0].double(), out, rtol=1e-4, atol=1e-5)
+    found = [each for each in step.gradients if each is not None]
+    assert sorted(each.shape for each in found) == sorted(each.shape for each in expected)
+    for each in expected:
+        near = [g for g in found if g.shape == each.shape and torch.allclose(g.double(), each, rtol=1e-3, atol=1e-4)]
+        assert near, each.shape
 
 
 LAST = torch.channels_last

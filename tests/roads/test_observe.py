@@ -73,7 +73,14 @@ def test_backward_of_a_module_trains_it_and_takes_no_memory() -> None:
     assert {kernel["graph"] for kernel in kernels} == {"forward", "backward"}
     graph: Any = document["graph"]
     assert {op["graph"] for op in graph["ops"]} == {"forward", "backward"}
-    assert any("not executed together" in note for note in seen.notes)
+    assert any("were not allocated" in note for note in seen.notes)
+
+
+def test_bytes_of_both_graphs_are_measured_where_they_are_small() -> None:
+    seen = tilesight.observe(scaled_exp, "f32[10000],f32[10000]", backward=True)
+    (forward,), (backward,) = kernels_of(seen, "forward"), kernels_of(seen, "backward")
+    assert (forward.bytes.requested, backward.bytes.requested) == (3 * 40_000, 5 * 40_000)
+    assert seen.notes == ()
 
 
 def test_without_gradients_every_kernel_is_of_inference() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilesight.capture.inductor.graph import Call, CompiledGraph
 from tilesight.capture.inductor.on_engine import run_region
+from tilesight.capture.inductor.training import run_training
 from tilesight.ledger.model import KernelTraffic
 from tilesight.roads.model import Trace
 from tilesight.roads.traces import TraceObserver, traced
@@ -38,6 +39,16 @@ def execute_compiled(graph: CompiledGraph, function: Callable[..., Any], inputs:
     observer = TraceObserver()
     outputs = traced(run_region, observer, graph, function, inputs)
     return CompiledExecution(outputs, tuple(observer.traces))
+
+
+def execute_training(graph: CompiledGraph, function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Trace, ...]:
+    """One trace a Triton launch of a forward and a backward graph, in order.
+
+    Raises: UnsupportedError: when Dynamo broke the function into several graphs
+    """
+    observer = TraceObserver()
+    traced(run_training, observer, graph, function, inputs)
+    return tuple(observer.traces)
 
 
 def traffic_by_call(calls: Sequence[Call], traces: Sequence[Trace]) -> list[KernelTraffic | None]:

@@ -16,7 +16,7 @@ from tilesight.capture.inputs import fake_inputs, fake_mode, parse_inputs, real_
 from tilesight.capture.subject import inputs_for, load_file, look_up, parse_spec, with_fake_weights, without_weights
 from tilesight.errors import TilesightError
 from tilesight.ledger.model import KernelTraffic
-from tilesight.roads.compiled import execute_compiled, traffic_by_call
+from tilesight.roads.compiled import execute_compiled, execute_training, traffic_by_call
 from tilesight.roads.describe import describe_graph
 from tilesight.roads.model import Observation
 from tilesight.roads.region_ledger import EagerRecord
@@ -121,8 +121,6 @@ def _measure(
     graph: CompiledGraph, subject: Callable[..., Any], specs: Sequence[Any]
 ) -> tuple[list[KernelTraffic | None], tuple[str, ...]]:
     """The traffic of each call, where the graph is small enough to be executed; else why not."""
-    if any(region.graph != "inference" for region in graph.regions):
-        return [], ("kernel bytes not measured yet: forward and backward graphs are not executed together",)
     sizes = [buffer.bytes for region in graph.regions for buffer in region.buffers.values()]
     if None in sizes:
         return [], ("kernel bytes not measured yet: the size of a buffer is not known",)
@@ -132,7 +130,9 @@ def _measure(
     if isinstance(subject, torch.nn.Module) and any(p.is_meta for p in subject.parameters()):
         return [], ("kernel bytes not measured yet: the module's weights were not allocated",)
     try:
-        execution = execute_compiled(graph, subject, real_inputs(specs))
+        is_trained = any(region.graph == "backward" for region in graph.regions)
+        real = real_inputs(specs)
+        traces = execute_training(graph, subject, real) if is_trained else execute_compiled(graph, subject, real).traces
     except TilesightError as error:
         return [], (f"kernel bytes not measured yet: {error}",)
-    return traffic_by_call(graph.regions[0].calls, execution.traces), ()
+    return traffic_by_call([call for region in graph.regions for call in region.calls], traces), ()

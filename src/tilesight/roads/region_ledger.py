@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion
+from tilesight.capture.inductor.training import TANGENT, backward_inputs
 from tilesight.ledger import account
 from tilesight.ledger.graph import KernelTrafficEstimate, OpTraffic, TensorBytes
 from tilesight.ledger.model import Ledger
 
 EagerRecord = tuple[Sequence[OpTraffic], tuple[str, ...]]
-_TANGENT = "tangents_"
 
 
 def ledger_of(graph: CompiledGraph, eager: EagerRecord | None) -> Ledger:
@@ -79,16 +79,14 @@ def _saved_by(forward: CompiledRegion, names: dict[str, str], backward: Compiled
     if len(forward.output_nodes) != len(forward.outputs):
         return {}
     made = dict(zip(forward.output_nodes, forward.outputs, strict=True))
-    wanted = [node.name for node in backward.aten if node.op == "placeholder"]
-    return {name: names[made[name]] for name in wanted if name in made}
+    return {name: names[made[name]] for name in backward_inputs(backward) if name in made}
 
 
 def _saved_count(follower: CompiledRegion | None) -> int:
     """How many of a graph's outputs, the last ones, are there for the backward graph behind it alone."""
     if follower is None or follower.graph != "backward":
         return 0
-    inputs = [node.name for node in follower.aten if node.op == "placeholder"]
-    return sum(not name.startswith(_TANGENT) for name in inputs)
+    return sum(not name.startswith(TANGENT) for name in backward_inputs(follower))
 
 
 def _renamed(step: KernelTrafficEstimate | None, names: dict[str, str]) -> KernelTrafficEstimate | None:
