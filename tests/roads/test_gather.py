@@ -34,6 +34,27 @@ def test_what_a_layout_brings_about_is_one_finding() -> None:
     assert found.message.endswith(", lanes leave the tensor and elements are never written")
 
 
+@triton.jit
+def double_rows(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)  # as if contiguous
+
+
+def into_a_tensor_like_x(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    x = x.contiguous()
+    double_rows[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+def test_an_output_that_keeps_the_strides_of_an_input_that_no_launch_touches() -> None:
+    case = Case(eager=lambda x: 2 * x, hand=into_a_tensor_like_x, inputs="f32[12,20]")
+    (found,) = check(case, shapes="12,20", dtypes="f32").findings
+    assert (found.kind, found.tensor, found.source[-18:]) == ("stride", "out", "# as if contiguous")
+    assert found.message.startswith("right for a contiguous x; when x is transposed, with strides ")
+    assert found.hint.startswith("make out contiguous (torch.empty_like keeps x's strides)")
+
+
 def finding(kind: str, line: int, level: str = "error") -> Finding:
     return Finding.of_line(kind, ("kernel.py", line), "", "", level=level)
 

@@ -115,6 +115,12 @@ class CheckObserver:
         found = [site for launch in self.launches for site in launch.sites if site.address in addresses]
         return min(found, key=lambda site: site.kind != "load", default=None)
 
+    def store_into(self, outputs: Sequence[Any]) -> Site | None:
+        """The first line that stores to one of the returned tensors."""
+        starts = {tensor.data_ptr() for tensor in outputs}
+        sites = (site for launch in self.launches for site in launch.sites)
+        return next((site for site in sites if site.kind == "store" and site.address in starts), None)
+
     @property
     def constexprs(self) -> Collection[dict[str, object]]:
         """Of every launch."""

@@ -9,6 +9,7 @@ from math import isfinite
 
 from tilesight.checks.finding import Finding
 from tilesight.checks.kinds import KINDS
+from tilesight.roads.check_launches import Site
 from tilesight.roads.matrix import Outcome
 from tilesight.roads.model import CheckedCase, CheckedFinding
 
@@ -135,8 +136,15 @@ def _stride(outcome: Outcome, signs: Sequence[Finding], is_wrong: bool) -> Findi
         lane_count=first.lane_count if first else 0,
         tensor=site.tensor,
         message=message,
-        hint=f"pass {name}.stride() to the kernel for its offsets, or let the launcher call {name}.contiguous()",
+        hint=_repair(site, name),
     )
+
+
+def _repair(site: Site, name: str) -> str:
+    if site.kind == "store" and site.tensor != name:
+        made = f"make {site.tensor} contiguous (torch.empty_like keeps {name}'s strides)"
+        return f"{made}, or pass {site.tensor}.stride() to the kernel for its offsets"
+    return f"pass {name}.stride() to the kernel for its offsets, or let the launcher call {name}.contiguous()"
 
 
 def _listed(texts: Sequence[str]) -> str:

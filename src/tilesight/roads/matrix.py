@@ -49,7 +49,7 @@ class Outcome:
         case: what came of it
         findings: of all its launches
         constexprs: of each launch
-        site: the line that loads the input which has a layout; None where no launch touches it
+        site: the line that loads the input which has a layout, or else stores to what is returned; None without
         strides: of that input
         launches: how many
         outputs: the shapes that the reference gave; empty where it was not reached
@@ -137,7 +137,8 @@ class Matrix:
         outcome = replace(self._judged(cell, outputs, reference, observer), outputs=shapes)
         if laid_out is None:
             return outcome
-        return replace(outcome, site=observer.site_of(_addresses(laid_out)), strides=tuple(laid_out.stride()))
+        site = observer.site_of(_addresses(laid_out)) or observer.store_into(flatten(outputs))
+        return replace(outcome, site=site, strides=tuple(laid_out.stride()))
 
     def _lower_limit(self, cell: Cell) -> int | None:
         """Once a loop has not ended, others are given up sooner: each costs seconds where the limit is large."""
