@@ -15,7 +15,14 @@ from tilesight.checks.place import line_of, name_of
 from tilesight.checks.replay import Replay, with_memories
 from tilesight.checks.slices import flow_of
 from tilesight.engine import Launch, Memory, execute
-from tilesight.engine.communication import ATOMICS, STORES, UPDATES, pointer_sources, written_memories
+from tilesight.engine.communication import (
+    ATOMICS,
+    STORES,
+    UPDATES,
+    pointer_sources,
+    programs_wait,
+    written_memories,
+)
 from tilesight.engine.plan import plan_module
 from tilesight.errors import TilesightError
 from tilesight.ir.module import Module, Operation
@@ -38,14 +45,15 @@ def find_order_dependence(replay: Replay) -> list[Finding]:
     that its author means them to be added one after another.
 
     Orders tried: from the last program to the first, then random ones until a result differs; a sum in bf16 may
-    come out the same in many orders. A large launch gets 2 orders in all, a small one up to `MOST_ORDERS`.
+    come out the same in many orders. A small launch gets up to `MOST_ORDERS`; a large one 2, and so does one whose
+    programs wait for each other, where each order runs many turns.
     """
     module, launch = replay.module, replay.launch
     sums = [operation for operation in module.walk() if _adds_floats(operation)]
     tickets = _tickets(module)
     if not (sums or tickets) or launch.programs < 2:
         return []
-    for changes in _orders(launch):
+    for changes in _orders(launch, 2 if programs_wait(module) else MOST_ORDERS):
         try:
             other = replay.run((), None, **changes)
         except TilesightError:
@@ -56,13 +64,13 @@ def find_order_dependence(replay: Replay) -> list[Finding]:
     return []
 
 
-def _orders(launch: Launch) -> Iterator[dict[str, Any]]:
+def _orders(launch: Launch, most: int) -> Iterator[dict[str, Any]]:
     """Arguments of a replay for each order to try, the same at every call."""
     copied = sum(memory.data.nbytes for memory in launch.memories)
     affordable = min(PROGRAMS_RERUN // launch.programs, BYTES_RERUN // max(1, copied))
     yield {"backwards": True}
     random = np.random.default_rng(SEED)
-    for _ in range(max(2, min(MOST_ORDERS, affordable)) - 1):
+    for _ in range(max(2, min(most, affordable)) - 1):
         shuffled: NDArray[np.int64] = random.permutation(launch.programs)
         yield {"programs": tuple(shuffled.tolist())}
 
