@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -195,3 +196,26 @@ def test_an_address_that_is_undefined_itself_is_a_leak_in_the_load() -> None:
     (found,) = trace(find_undefined, loaded_address, (1,), **arguments, BLOCK=8)
     assert found.line == line_with(loaded_address, "at = ")
     assert found.message.endswith(f"they reach an address or a mask in line {line_with(loaded_address, 'tl.store')}")
+
+
+@triton.jit
+def sum_through_a_block_pointer(x, y, n, LARGEST: tl.constexpr, BLOCK: tl.constexpr):
+    block = tl.make_block_ptr(x, (n,), (1,), (tl.program_id(0) * BLOCK,), (BLOCK,), (0,))
+    values = tl.load(block, boundary_check=(0,))
+    tl.store(y + tl.program_id(0), tl.max(values, axis=0) if LARGEST else tl.sum(values, axis=0))
+
+
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
+@pytest.mark.parametrize(
+    ("largest", "hint"),
+    [
+        (False, 'give the load padding_option="zero", or replace the lanes with tl.where before they are used'),
+        (True, 'replace the lanes with tl.where(mask, ..., float("-inf")) before the maximum'),
+    ],
+)
+def test_a_block_pointer_takes_no_other(largest: bool, hint: str) -> None:
+    """Triton refuses mask and other where the pointer is a block's."""
+    arguments = {"x": torch.randn(100), "y": torch.zeros(2), "n": 100, "LARGEST": largest, "BLOCK": 64}
+    (found,) = trace(find_undefined, sum_through_a_block_pointer, (2,), **arguments)
+    assert found.hint == hint
+    assert "the load of x has no padding_option=; they reach a store" in found.message

@@ -24,7 +24,7 @@ from tilesight.errors import TilesightError
 from tilesight.ir.module import Module, Operation
 
 NOTHING = -1
-HINT = "write to a tensor of its own, or load all of a program's input before its first store"
+OWN_TENSOR = "write to a tensor of its own"
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +234,7 @@ def _of_clash(clash: Clash, partner: Memory, launch: Launch) -> Finding:
         f"{VERBS[clash.first_kind]} element {clash.element} of {tensor} in line {first}, {other} "
         f"{VERBS[clash.second_kind]} it in line {second}, and nothing orders the two"
     )
-    return finding_of_clash(clash, "alias", line_of(operation, launch), message, HINT)
+    return finding_of_clash(clash, "alias", line_of(operation, launch), message, _repair(launch))
 
 
 def _of_crossing(crossing: _Crossing, tensor: Memory, difference: str, launch: Launch) -> Finding:
@@ -248,9 +248,14 @@ def _of_crossing(crossing: _Crossing, tensor: Memory, difference: str, launch: L
         f"{_both(crossing.source, crossing.memory)} overlap, and the result depends on it: line {place[1]} {verb} "
         f"what line {stored} has written through {crossing.source.name}; in {name_of(tensor)} {difference} from what "
         "the launch gives when they are apart",
-        HINT,
+        _repair(launch),
         tensor=name_of(crossing.memory),
     )
+
+
+def _repair(launch: Launch) -> str:
+    """Only a program that is alone can help itself by its order of loads and stores."""
+    return OWN_TENSOR if launch.programs > 1 else f"{OWN_TENSOR}, or load all of the input before the first store"
 
 
 def _both(one: Memory, other: Memory) -> str:

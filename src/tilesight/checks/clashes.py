@@ -9,8 +9,9 @@ from tilesight.checks.finding import SHOWN_PROGRAMS, Finding, Level
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import lanes_text, line_of, name_of
 from tilesight.checks.unwritten import Unwritten
+from tilesight.engine.communication import pointer_sources
 from tilesight.engine.launch import Launch
-from tilesight.ir.module import Operation
+from tilesight.ir.module import Module, Operation
 
 WASTED_SHARE = 0.5
 """Of what a store wrote at least this share must be overwritten unread."""
@@ -128,12 +129,17 @@ def _uninitialised(read: Unwritten, launch: Launch) -> Finding:
     )
 
 
-def find_overwrites(footprint: Footprint, launch: Launch) -> list[Finding]:
-    """One finding for each line whose store is mostly overwritten by the same program before anything reads it."""
+def find_overwrites(footprint: Footprint, module: Module, launch: Launch) -> list[Finding]:
+    """One finding for each line whose store is mostly overwritten by the same program before anything reads it.
+
+    What stores through two arguments overwrite of each other is a matter of `aliasing`.
+    """
+    sources = pointer_sources(module.kernel)
     return [
         _overwrite(overwrite, launch)
         for (first, _), overwrite in footprint.overwrites.items()
         if overwrite.units >= WASTED_SHARE * footprint.stored_lanes.get(first, 0)
+        and sources.get(overwrite.first.operands[0]) == sources.get(overwrite.second.operands[0])
     ]
 
 

@@ -35,6 +35,9 @@ PROGRAMS_RERUN = 4096
 BYTES_RERUN = 1 << 27
 """Bytes of tensors that all further orders may copy together."""
 
+PARTIAL_SUMS = "let each program store its partial result and add them in a second launch, or accept the difference"
+PLACES_BY_ID = "work out each program's place from its id (counts and their running sum, in a launch before this one)"
+
 
 def find_order_dependence(replay: Replay) -> list[Finding]:
     """Results that depend on the order of programs, shown by running other orders.
@@ -126,8 +129,7 @@ def _sum_finding(replay: Replay, operation: Operation, memory: Memory, other: Me
         f"the sum that {name} makes in {name_of(memory)} depends on the order of programs: "
         f"{difference_text(memory, other)} between two orders"
     )
-    hint = "let each program store its partial result and add them in a second launch, or accept the difference"
-    return _finding("non-determinism", operation, replay.launch, memory, message, hint, "warning")
+    return _finding("non-determinism", operation, replay.launch, memory, message, PARTIAL_SUMS, "warning")
 
 
 def _ticket_finding(replay: Replay, ticket: Operation, store: Operation, memory: Memory, other: Memory) -> Finding:
@@ -136,8 +138,8 @@ def _ticket_finding(replay: Replay, ticket: Operation, store: Operation, memory:
         f"what the atomic gives depends on the order of programs, and so does what line {line} leaves in "
         f"{name_of(memory)}: {difference_text(memory, other)} between two orders"
     )
-    hint = "work out each program's place from its id (counts and their running sum, in a launch before this one)"
     level: Level = "note" if is_rounding(memory, other) else "warning"
+    hint = PARTIAL_SUMS if level == "note" else PLACES_BY_ID
     return _finding("non-determinism", ticket, replay.launch, memory, message, hint, level)
 
 

@@ -82,7 +82,7 @@ class Sanitizer:
         aliased = clashes_across_arguments(footprint, module, launch)
         found += find_races(footprint, launch, aliased)
         found += find_aliasing(replay, self._crossings, aliased)
-        found += find_overwrites(footprint, launch)
+        found += find_overwrites(footprint, module, launch)
         found += find_short_grids(footprint, self._reach, module, launch)
         found += find_idle_programs(footprint, module, launch)
         for inspect in (find_undefined, find_nan_origins, find_padding):

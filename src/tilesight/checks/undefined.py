@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -275,6 +276,7 @@ def _finding(leak: _Leak, replay: Replay) -> Finding:
     file, line = line_of(leak.origin.load, replay.launch)
     tensor = name_of(leak.memory)
     first, last = leak.lanes
+    is_checked = "boundary_check" in linecache.getline(file, line)
     verbs = "is masked off and holds" if first == last else "are masked off and hold"
     return Finding(
         kind="unmasked-undefined",
@@ -287,20 +289,26 @@ def _finding(leak: _Leak, replay: Replay) -> Finding:
         tensor=tensor,
         message=(
             f"{lanes_text(first, last)} of program {leak.program} {verbs} no defined value: "
-            f"the load of {tensor or 'unknown memory'} has no other=; they reach {_end(leak, replay)}"
+            f"the load of {tensor or 'unknown memory'} has no {'padding_option' if is_checked else 'other'}=; "
+            f"they reach {_end(leak, replay)}"
         ),
-        hint=_hint(leak.origin, replay.module),
+        hint=_hint(leak.origin, replay.module, is_checked),
     )
 
 
-def _hint(origin: Origin, module: Module) -> str:
-    """The value that changes nothing, where the lanes meet defined ones: in the load if nothing lies between."""
+def _hint(origin: Origin, module: Module, is_checked: bool) -> str:
+    """The value that changes nothing, where the lanes meet defined ones: in the load if nothing lies between.
+
+    Args: is_checked: the load goes through a block pointer, and takes no `other`
+    """
     mixed_by = origin.mixed_by
     if mixed_by is None:
-        return "give the load other=0, or replace the lanes with tl.where before they are used"
+        padded = 'padding_option="zero"' if is_checked else "other=0"
+        return f"give the load {padded}, or replace the lanes with tl.where before they are used"
     fill = NEUTRAL.get(single_combiner(mixed_by), "0.0") if mixed_by.regions else "0.0"
-    if _is_handed_on(origin.load, mixed_by, module):
-        return f"give the load other={fill}, or replace the lanes with tl.where before they are used"
+    if _is_handed_on(origin.load, mixed_by, module) and (not is_checked or fill in ("0", "0.0")):
+        padded = 'padding_option="zero"' if is_checked else f"other={fill}"
+        return f"give the load {padded}, or replace the lanes with tl.where before they are used"
     name = NAMES.get(single_combiner(mixed_by), "a reduction") if mixed_by.regions else "a product"
     combined = f"the {name.removeprefix('a ')}"
     return f"replace the lanes with tl.where(mask, ..., {fill}) before {combined}"
