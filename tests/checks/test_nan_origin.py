@@ -263,3 +263,23 @@ def test_an_overflow_of_float16_that_ends_in_a_finite_number() -> None:
     assert found.message.startswith("700 * 700 is inf in program 2, lane 3; what is stored to out is off by ")
     assert not trace(find_nan_origins, scale_by_root_mean_square, (4,), **arguments, WIDE=True)
     assert not trace(find_nan_origins, square_and_clamp, (4,), **arguments)
+
+
+@triton.jit
+def means_of_sequences(x, ends, out, BLOCK: tl.constexpr):
+    first, last = tl.load(ends + tl.program_id(0)), tl.load(ends + tl.program_id(0) + 1)
+    total, count = 0.0, 0.0
+    for start in range(first, last, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        weights = tl.exp(tl.load(x + i, mask=i < last, other=float("-inf")))
+        total += tl.sum(weights * tl.load(x + i, mask=i < last, other=0.0), axis=0)
+        count += tl.sum(weights, axis=0)
+    tl.store(out + tl.program_id(0), total / count)
+
+
+def test_a_loop_that_adds_up_nothing() -> None:
+    """An empty sequence runs no round: 0 / 0 of what the sums began with."""
+    arguments = {"x": torch.randn(20), "ends": torch.tensor([0, 5, 5, 20]), "out": torch.zeros(3), "BLOCK": 8}
+    (found,) = trace(find_nan_origins, means_of_sequences, (3,), **arguments)
+    assert (found.kind, found.line) == ("all-masked-row", line_with(means_of_sequences, "total / count"))
+    assert found.programs == (1,)

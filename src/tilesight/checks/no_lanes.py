@@ -21,6 +21,7 @@ from tilesight.checks.lane_labels import (
 from tilesight.checks.program_trace import Labels, ProgramTrace, Step, trace_programs
 from tilesight.checks.replay import Replay
 from tilesight.checks.suspects import reads_of
+from tilesight.engine.plan import plan_module
 from tilesight.ir.module import Module, Operation, Value
 from tilesight.ir.types import IntegerType, element_type
 
@@ -32,17 +33,20 @@ class FillTrace(ProgramTrace):
     """Follows lanes that hold what a mask or a selection put there, next to lanes that hold data.
 
     A constant has no label, data has 1, a lane that was filled in 2. `divided` says whether a lane of
-    `division` had 0 for a divisor that stems from filled-in lanes alone.
+    `division` had 0 for a divisor that stems from filled-in lanes alone, or that a loop would have added to and
+    that is still the constant it began with.
     """
 
-    def __init__(self, module: Module, division: Operation) -> None:
+    def __init__(self, module: Module, division: Operation, is_added_in_a_loop: bool) -> None:
         super().__init__(module)
         self._division = division
+        self._is_added_in_a_loop = is_added_in_a_loop
         self.divided = False
 
     def is_source(self, operation: Operation) -> bool:
-        """Loads, and selections between anything."""
-        return operation.name in ("tt.load", "tt.descriptor_load", "arith.select")
+        """Loads, selections between anything, and the division, whose divisor may be a constant still."""
+        sources = ("tt.load", "tt.descriptor_load", "arith.select")
+        return operation is self._division or operation.name in sources
 
     def label(self, step: Step) -> Sequence[Labels | None]:
         """The rules of each operation."""
@@ -71,20 +75,22 @@ class FillTrace(ProgramTrace):
         return [join_lanes(step)] * len(step.results)
 
     def _watch(self, step: Step) -> None:
-        if step.operation is self._division and step.labels[1] is not None:
+        if step.operation is self._division:
             nothing = (step.operands[0] == 0) & (step.operands[1] == 0)
-            self.divided |= bool((nothing & (step.labels[1] == FILL)).any())
+            has_no_lane = self._is_added_in_a_loop if step.labels[1] is None else step.labels[1] == FILL
+            self.divided |= bool((nothing & has_no_lane).any())
 
 
 def divides_by_nothing(replay: Replay, division: Operation, program: int) -> bool:
     """Whether 0/0 comes of a row without a valid lane: its divisor adds up filled-in lanes, a mask or weights."""
-    trace = FillTrace(replay.module, division)
-    slice_ = reads_of(division.operands[1], trace.plan.definitions)
+    definitions = plan_module(replay.module).definitions
+    slice_ = reads_of(division.operands[1], definitions)
+    trace = FillTrace(replay.module, division, any(operation.name == "scf.for" for operation in slice_))
     if not any(operation.name == "tt.reduce" for operation in slice_):
         return False
-    if any(_counts_a_mask(operation, trace.plan.definitions) for operation in slice_):
+    if any(_counts_a_mask(operation, definitions) for operation in slice_):
         return True
-    if _adds_weights(slice_, reads_of(division.operands[0], trace.plan.definitions)):
+    if _adds_weights(slice_, reads_of(division.operands[0], definitions)):
         return True
     trace_programs(replay, (program,), trace)
     return trace.divided

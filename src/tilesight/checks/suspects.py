@@ -182,12 +182,13 @@ def reads_of(value: Value, definitions: dict[Value, Operation], most: int = 200)
     found: dict[Operation, None] = {}
     waiting = [value]
     while waiting and len(found) < most:
-        operation = definitions.get(waiting.pop(0))
+        read = waiting.pop(0)
+        operation = definitions.get(read)
         if operation is None or operation in found:
             continue
         found[operation] = None
         if operation.name == "scf.for":
-            position = operation.results.index(value) if value in operation.results else 0
+            position = operation.results.index(read)
             waiting.append(operation.regions[0].entry.operations[-1].operands[position])
         elif operation.name != "tt.load":
             waiting.extend(operation.operands)
