@@ -270,11 +270,17 @@ def test_tf32_of_numbers_that_fit_it_is_quiet() -> None:
     assert check(matmul_tf32, (2,), c=torch.zeros(64, 32), **given) == []
 
 
-@pytest.mark.parametrize("precision", ["tf32", "ieee", "tf32x3"])
-def test_a_precision_that_is_asked_for_is_quiet(precision: str) -> None:
-    assert (
-        check(matmul_tf32_meant, (2,), c=torch.zeros(64, 32), PRECISION=precision, **factors(256, torch.float32)) == []
-    )
+@pytest.mark.parametrize("precision", ["ieee", "tf32x3"])
+def test_a_precision_that_keeps_the_digits_is_quiet(precision: str) -> None:
+    given = factors(256, torch.float32)
+    assert check(matmul_tf32_meant, (2,), c=torch.zeros(64, 32), PRECISION=precision, **given) == []
+
+
+def test_tf32_that_is_asked_for_is_a_note() -> None:
+    given = factors(256, torch.float32)
+    (found,) = check(matmul_tf32_meant, (2,), c=torch.zeros(64, 32), PRECISION="tf32", **given)
+    assert (found.level, found.hint) == ("note", "nothing, where the loss is meant")
+    assert found.message.startswith("float32 operands are multiplied in tf32 as asked, which keeps 10 bits")
 
 
 def test_a_helper_is_named_at_its_own_line() -> None:

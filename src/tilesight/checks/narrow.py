@@ -35,12 +35,14 @@ class Candidate:
         operation: whose line is named
         values: what is narrow, or made of tf32
         name: the author's name of the accumulator
+        is_chosen: the author has asked for tf32 by name
     """
 
     form: Form
     operation: Operation
     values: frozenset[Value]
     name: str
+    is_chosen: bool = False
 
     @property
     def type_name(self) -> str:
@@ -55,7 +57,7 @@ def is_narrow(value: Value) -> bool:
 
 
 def find_candidates(module: Module, launch: Launch) -> list[Candidate]:
-    """Every place of a module that accumulates in f16 or bf16, or multiplies f32 in tf32 unasked."""
+    """Every place of a module that accumulates in f16 or bf16, or multiplies f32 in tf32."""
     users = users_of(module)
     found: list[Candidate] = []
     for function in module.functions:
@@ -187,15 +189,18 @@ def _unrolled(function: Function, module: Module) -> Iterator[Candidate]:
 
 
 def _products(function: Function, launch: Launch) -> Iterator[Candidate]:
-    """Products with a narrow result, and products of f32 in tf32 that nobody asked for."""
+    """Products with a narrow result, and products of f32 in tf32."""
     for operation in function.walk():
         if operation.name != "tt.dot":
             continue
         (result,) = operation.results
         if is_narrow(result):
             yield Candidate("product", operation, frozenset({result}), variable_of(result))
-        elif _multiplies_in_tf32(operation) and not _is_asked_for(operation, launch):
-            yield Candidate("tf32", operation, frozenset({result}), variable_of(result))
+        elif _multiplies_in_tf32(operation):
+            text = _text_of(operation, launch)
+            is_chosen = "tf32" in text.lower() or "input_precision" in text
+            if text:
+                yield Candidate("tf32", operation, frozenset({result}), variable_of(result), is_chosen)
 
 
 def _multiplies_in_tf32(operation: Operation) -> bool:
@@ -203,16 +208,12 @@ def _multiplies_in_tf32(operation: Operation) -> bool:
     return is_f32 and operation.attributes.get("inputPrecision") == "tf32"
 
 
-def _is_asked_for(operation: Operation, launch: Launch) -> bool:
-    """Whether the author chose the precision of a product: the text of the call names it.
-
-    What cannot be read counts as chosen.
-    """
+def _text_of(operation: Operation, launch: Launch) -> str:
+    """The call of a product as its author wrote it; empty where it cannot be read."""
     file, line = line_of(operation, launch)
-    text = call_text(linecache.getlines(file), line - 1) or call_text(
+    return call_text(linecache.getlines(file), line - 1) or call_text(
         launch.source.splitlines(), line - launch.first_line if file == launch.file else -1
     )
-    return not text or "tf32" in text.lower() or "input_precision" in text
 
 
 def call_text(lines: Sequence[str], index: int) -> str:

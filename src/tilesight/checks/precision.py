@@ -1,4 +1,4 @@
-"""Accumulation in f16 or bf16, and tf32 unasked, where float32 would have given measurably better numbers."""
+"""Accumulation in f16 or bf16, and tf32, where float32 would have given measurably better numbers."""
 
 from __future__ import annotations
 
@@ -231,8 +231,8 @@ def _finding(candidate: Candidate, error: StoredError, replay: Replay) -> Findin
         lane_count=0,
         tensor=error.tensor,
         message=_message(candidate, error),
-        hint=HINTS[candidate.form],
-        level="warning",
+        hint="nothing, where the loss is meant" if candidate.is_chosen else HINTS[candidate.form],
+        level="note" if candidate.is_chosen else "warning",
     )
 
 
@@ -242,7 +242,8 @@ def _message(candidate: Candidate, error: StoredError) -> str:
         "carried": f"{name or 'a value'} is accumulated in {type_name} over a loop",
         "sum": f"{name or 'a block'} is summed in {type_name}",
         "product": f"the product {name} is accumulated in {type_name}".replace("  ", " "),
-        "tf32": "float32 operands are multiplied in tf32, which keeps 10 bits of their mantissa",
+        "tf32": f"float32 operands are multiplied in tf32{' as asked' * candidate.is_chosen}, "
+        "which keeps 10 bits of their mantissa",
     }[candidate.form]
     instead = "in full float32" if candidate.form == "tf32" else "in float32"
     written = f"what is stored to {error.tensor or 'memory'}"
