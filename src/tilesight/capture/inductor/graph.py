@@ -34,13 +34,17 @@ class Node:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor of the generated wrapper: a graph input, an allocation or an extern call's result."""
+    """A tensor of the generated wrapper: a graph input, an allocation or an extern call's result.
+
+    `reuses` names the buffer whose memory it took over, which has as many bytes.
+    """
 
     name: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: str
     bytes: int | None
+    reuses: str = ""
 
 
 @dataclass(frozen=True)

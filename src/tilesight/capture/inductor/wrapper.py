@@ -16,6 +16,8 @@ from math import prod
 from typing import Any
 
 from tilesight.capture.inductor.comments import comments_by_line
+from tilesight.capture.inductor.cpp_kernels import CATEGORY as CPP
+from tilesight.capture.inductor.cpp_kernels import parse_optional_cpp_kernel
 from tilesight.capture.inductor.graph import Buffer, Call, GeneratedKernel
 from tilesight.capture.inductor.sizes import parse_optional_size, parse_optional_sizes, sizes_of_inputs
 from tilesight.errors import CaptureError
@@ -40,9 +42,8 @@ def read_wrapper(code: str) -> Wrapper:
     tree = ast.parse(code)
     kernels = {kernel.name: kernel for kernel in _kernels(tree)}
     partitions = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name.startswith("partition_")}
-    reader = _CallReader(code, kernels, sizes_of_inputs(tree), partitions)
+    reader = _CallReader(code, kernels, sizes_of_inputs(tree), _input_examples(tree), partitions)
     reader.read(_call_function(tree))
-    reader.add_inputs(_input_examples(tree))
     return tuple(kernels.values()), tuple(reader.calls), reader.buffers, reader.outputs, reader.sizes
 
 
@@ -58,7 +59,9 @@ def _kernels(tree: ast.Module) -> Iterator[GeneratedKernel]:
             ):
                 yield _read_kernel(name, source)
             case _:
-                continue
+                kernel = parse_optional_cpp_kernel(statement)
+                if kernel is not None:
+                    yield kernel
 
 
 def _read_kernel(name: str, source: str) -> GeneratedKernel:
@@ -111,6 +114,11 @@ def _input_examples(tree: ast.Module) -> dict[str, Buffer]:
             ):
                 dtype = next((ast.unparse(k.value) for k in keywords if k.arg == "dtype"), "torch.float32")
                 found[name] = _buffer(name, shape, strides, dtype, {})
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(func=ast.Attribute(attr="as_strided"), args=[ast.Name(id=storage), shape, strides, *_]),
+            ) if storage in found:  # inputs that share memory
+                found[name] = _buffer(name, shape, strides, found[storage].dtype, {})
             case _:
                 continue
     return found
@@ -132,6 +140,7 @@ class _CallReader:
         code: str,
         kernels: dict[str, GeneratedKernel],
         passed_sizes: dict[str, int],
+        examples: dict[str, Buffer],
         partitions: dict[str, ast.FunctionDef],
     ) -> None:
         self._lines = code.splitlines()
@@ -142,6 +151,7 @@ class _CallReader:
         self.outputs: tuple[str, ...] = ()
         self.sizes: dict[str, int] = {}
         self._passed_sizes = passed_sizes
+        self._examples = examples
         self._partitions = partitions
         self._arguments: set[str] = set()
         self._alias: dict[str, str] = {}
@@ -152,17 +162,17 @@ class _CallReader:
         for statement in _statements(function.body):
             self._statement(statement)
 
-    def add_inputs(self, examples: dict[str, Buffer]) -> None:
-        """Describe the graph inputs; only those the wrapper unpacks count."""
-        for name, buffer in examples.items():
-            if name in self._arguments:
-                self.buffers.setdefault(name, buffer)
+    def _unpack(self, names: list[ast.expr]) -> None:
+        """The graph inputs: only those the wrapper unpacks count."""
+        self._arguments |= {n.id for n in names if isinstance(n, ast.Name)}
+        self.sizes |= {name: size for name, size in self._passed_sizes.items() if name in self._arguments}
+        for name in self._arguments & self._examples.keys():
+            self.buffers.setdefault(name, self._examples[name])
 
     def _statement(self, statement: ast.stmt) -> None:
         match statement:
             case ast.Assign(targets=[ast.Tuple(elts=names) | ast.List(elts=names)], value=ast.Name(id="args")):
-                self._arguments |= {n.id for n in names if isinstance(n, ast.Name)}
-                self.sizes |= {name: size for name, size in self._passed_sizes.items() if name in self._arguments}
+                self._unpack(names)
             case ast.Assign(value=ast.Call(func=ast.Subscript(value=ast.Attribute(attr="partitions"), slice=number))):
                 self.read(self._partitions[f"partition_{ast.unparse(number)}"])  # its names are those outside
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -196,16 +206,18 @@ class _CallReader:
 
     def _reinterpreted(self, name: str, other: str, shape: ast.expr, strides: ast.expr, *, is_reuse: bool) -> None:
         """A view of `other`, or a new tensor that takes over its memory (`# reuse`)."""
-        source = self.buffers.get(other)
+        source = self.buffers.get(other) or self.buffers.get(self._held_by(other))
         if not is_reuse:
             self._views.add(name)
         elif source is not None:
-            self.buffers[name] = _buffer(name, shape, strides, source.dtype, self.sizes)
+            self.buffers[name] = replace(_buffer(name, shape, strides, source.dtype, self.sizes), reuses=source.name)
 
     def _call(self, call: ast.Call, result: str | None) -> None:
         name = ast.unparse(call.func)
         if name.endswith(".run") and name.removesuffix(".run") in self._kernels:
             self.calls.append(self._launch(call, self._kernels[name.removesuffix(".run")]))
+        elif name in self._kernels and self._kernels[name].category == CPP:
+            self.calls.append(replace(self._launch(call, self._kernels[name]), is_triton=False))
         elif name.startswith(("extern_kernels.", "torch.ops.", "aten.")):
             self.calls.append(self._extern(call, name, result))
 
@@ -228,7 +240,7 @@ class _CallReader:
         is_in_out = parameter.startswith("in_out_ptr") or parameter in kernel.mutated
         if not is_in_out and not parameter.startswith("out_ptr"):
             reads.append(self._read_name(name))
-        elif is_in_out and _is_loaded(kernel.source, parameter):
+        elif is_in_out and (kernel.category == CPP or _is_loaded(kernel.source, parameter)):
             reads.append(self._read_name(name))
             writes.append(self._write_name(name))
         else:
@@ -264,9 +276,16 @@ class _CallReader:
     def _mark_written(self, names: list[str]) -> None:
         for name in names:
             self._written.add(name)
-            source = self.buffers.get(self._alias.get(name, ""))
+            source = self.buffers.get(self._held_by(name))
             if source is not None:
-                self.buffers.setdefault(name, replace(source, name=name))
+                self.buffers.setdefault(name, replace(source, name=name, reuses=source.name))
+
+    def _held_by(self, name: str) -> str:
+        """The buffer whose memory a name takes over, through the names between; empty where it is no alias."""
+        held = self._alias.get(name, "")
+        while held and held not in self.buffers:
+            held = self._alias.get(held, "")
+        return held
 
     def _comment_above(self, line: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         for number in range(line - 1, max(0, line - 6), -1):
