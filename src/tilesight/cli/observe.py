@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tilesight.cli.deliver import deliver, stdout_kept_for_json
 from tilesight.cli.edge import failures_in_one_line
 from tilesight.cli.options import Outputs, output_options, target_option
 from tilesight.cli.progress import working
+from tilesight.cli.saved_work import is_saved_work
 
 
 @click.command("observe", short_help="The compiled road of a function or module.")
-@click.argument("spec", metavar="FILE.py:NAME")
+@click.argument("spec", metavar="FILE.py:NAME|PATH")
 @click.option("--inputs", metavar="TYPES", help='Such as "f32[100000],f32[100000]"; else example_inputs() is called.')
 @target_option
 @click.option("--mode", metavar="MODE", help="torch.compile's mode, such as max-autotune.")
@@ -25,9 +28,18 @@ def command(
 
     Shows the FX and ATen graphs, the generated kernels with their three parts marked, the bytes, what
     was not fused and why, and the compile times.
+
+    PATH is what torch.compile left behind, here or elsewhere: an output_code.py. It is read, not run.
     """
     with failures_in_one_line(debug=outputs.debug, spec=spec):
         outputs.check()
+        if is_saved_work(spec):
+            with stdout_kept_for_json(outputs), working(f"reading {spec}"):
+                from tilesight.roads.saved import observe_saved
+
+                saved = observe_saved(Path(spec))
+            deliver(saved, outputs)
+            return
         with stdout_kept_for_json(outputs), working(f"compiling {spec} for {target}"):
             from tilesight.roads.observe import observe_spec
 

@@ -13,9 +13,9 @@ from typing import cast
 
 from tilesight.checks.finding import Finding, page_of
 from tilesight.ledger.model import AccessRow
-from tilesight.roads.model import Check, Comparison, Graph, Kernel, Observation, Provider, ScriptRun, Trace
+from tilesight.roads.model import Check, Comparison, Graph, Kernel, Observation, Observations, Provider, ScriptRun, Trace
 
-Record = Observation | Trace | Comparison | ScriptRun | Check
+Record = Observation | Observations | Trace | Comparison | ScriptRun | Check
 Json = dict[str, object]
 
 
@@ -28,6 +28,8 @@ def to_dict(record: Record) -> Json:
     match record:
         case Observation():
             return _observation(record)
+        case Observations():
+            return _observations(record)
         case Trace():
             return _trace(record)
         case Comparison():
@@ -67,8 +69,8 @@ def _observation(seen: Observation) -> Json:
         "subject": seen.subject,
         "inputs": list(seen.inputs),
         "target": seen.target,
-        "torch": seen.torch,
-        "triton": seen.triton,
+        "torch": seen.torch or None,
+        "triton": seen.triton or None,
         "graph": _graph(seen.graph),
         "breaks": plain(seen.breaks),
         "kernels": [_kernel(kernel) for kernel in seen.kernels],
@@ -77,7 +79,17 @@ def _observation(seen: Observation) -> Json:
         "compile": plain(seen.compile),
         "output_code": list(seen.output_code),
         "notes": list(seen.notes),
+        "recompiles": list(seen.recompiles),
+        "guards": list(seen.guards),
     }
+
+
+def _observations(seen: Observations) -> Json:
+    """The first graph's keys, every graph under `regions`; all breaks and notes at the top, so that none is missed."""
+    regions = [_observation(region) for region in seen.regions]
+    breaks = [each for region in seen.regions for each in region.breaks]
+    notes = list(dict.fromkeys((*seen.notes, *(note for region in seen.regions for note in region.notes))))
+    return {**regions[0], "subject": seen.subject, "breaks": plain(breaks), "notes": notes, "regions": regions}
 
 
 def _graph(graph: Graph) -> Json:

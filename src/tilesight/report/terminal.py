@@ -72,7 +72,8 @@ def _body(words: Catalogue, shown: ReportView) -> list[RenderableType]:
     parts += _tables(words, *(("accesses", accesses) for accesses in shown.accesses))
     if shown.kernels is not None:
         parts += _section(words, "kernels", *record_lines(words, shown.kernels))
-    parts += _tables(words, ("not_fused", shown.not_fused), ("breaks", shown.breaks))
+    parts += _tables(words, ("not_fused", shown.not_fused), ("breaks", shown.breaks), ("recompiles", shown.recompiles))
+    parts += _tables(words, ("guards", shown.guards))
     if shown.compile:
         parts += _section(words, "compile", _facts(shown.compile))
     if shown.notes:

@@ -8,8 +8,9 @@ from tilesight.report.view_check import check_view
 from tilesight.report.view_comparison import comparison_view, script_view
 from tilesight.report.view_model import ReportView
 from tilesight.report.view_observation import observation_view
+from tilesight.report.view_observations import observations_view
 from tilesight.report.view_trace import trace_view
-from tilesight.roads.model import Check, Comparison, Observation, ScriptRun, Trace
+from tilesight.roads.model import Check, Comparison, Observation, Observations, ScriptRun, Trace
 
 
 def view(record: Record, lang: Lang = "en") -> ReportView:
@@ -24,6 +25,8 @@ def view(record: Record, lang: Lang = "en") -> ReportView:
     match record:
         case Observation():
             return observation_view(words, record)
+        case Observations():
+            return observations_view(words, record)
         case Trace():
             return trace_view(words, record)
         case Comparison():

@@ -280,5 +280,7 @@ class ReportView:
     compile: tuple[Fact, ...] = ()
     not_fused: Table | None = None
     breaks: Table | None = None
+    recompiles: Table | None = None
+    guards: Table | None = None
     notes: tuple[str, ...] = ()
     children: tuple[ReportView, ...] = ()

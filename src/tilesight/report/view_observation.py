@@ -54,6 +54,8 @@ def observation_view(words: Catalogue, seen: Observation, prefix: str = "") -> R
         compile=compile_facts(words, seen),
         not_fused=not_fused_table(words, seen),
         breaks=breaks_table(words, seen),
+        recompiles=lines_table(words, "reason", seen.recompiles),
+        guards=lines_table(words, "guard", seen.guards),
         notes=seen.notes,
     )
 
@@ -76,7 +78,10 @@ def ledger_figures(ledger: Ledger) -> tuple[tuple[str, int | None], ...]:
 def _cards(words: Catalogue, seen: Observation) -> tuple[Card, ...]:
     ledger = seen.ledger
     triton = sum(kernel.kind == "triton" for kernel in seen.kernels)
-    kinds = words("card_kernels_detail", triton=triton, extern=len(seen.kernels) - triton, ops=len(seen.graph.ops))
+    cpp = sum(kernel.kind == "cpp" for kernel in seen.kernels)
+    extern = len(seen.kernels) - triton - cpp
+    key = "card_kernels_detail_cpp" if cpp else "card_kernels_detail"
+    kinds = words(key, triton=triton, cpp=cpp, extern=extern, ops=len(seen.graph.ops))
     eager = text_or_not_measured(words, ledger.eager_bytes, bytes_text)
     ideal = text_or_not_measured(words, ledger.ideal_bytes, bytes_text)
     return (
@@ -191,3 +196,8 @@ def breaks_table(words: Catalogue, seen: Observation) -> Table | None:
         return None
     rows: list[Row] = [{"source": Cell(each.source), "reason": Cell(each.reason)} for each in seen.breaks]
     return table(words, ("source", "reason"), rows)
+
+
+def lines_table(words: Catalogue, column: str, lines: Sequence[str]) -> Table | None:
+    """One column of texts; None when there are none."""
+    return table(words, (column,), [{column: Cell(line)} for line in lines]) if lines else None

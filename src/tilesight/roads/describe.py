@@ -77,11 +77,11 @@ def _kernel(region: CompiledRegion, call: Call, traffic: KernelTraffic | None) -
     source = next((kernel.source for kernel in region.kernels if kernel.name == call.kernel), "")
     return Kernel(
         name=call.kernel,
-        kind="triton" if call.is_triton else "extern",
+        kind="triton" if call.is_triton else "cpp" if source else "extern",
         ops=call.ops,
         source=source,
         source_lines=_user_lines(region, call),
-        parts=find_parts(source, call.kernel) if source else Parts(),
+        parts=find_parts(source, call.kernel) if call.is_triton else Parts(),
         grid=call.grid,
         config=dict(call.config),
         reads=call.reads,

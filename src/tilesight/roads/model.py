@@ -103,7 +103,11 @@ class CompileTimes:
 
 @dataclass(frozen=True)
 class Observation(Displayed):
-    """The compiled road of one function or module, for one target."""
+    """The compiled road of one function or module, for one target.
+
+    `torch` and `triton` are empty where the versions are not known. `recompiles` says which guards of earlier
+    compilations failed, so that this one came about; `guards` are its own. Both are empty where nothing told them.
+    """
 
     subject: str
     inputs: tuple[str, ...]
@@ -117,6 +121,23 @@ class Observation(Displayed):
     not_fused: tuple[NotFused, ...]
     compile: CompileTimes
     output_code: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    recompiles: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Observations(Displayed):
+    """Compiled graphs found in a log or in a cache folder, each an Observation of its own.
+
+    Args:
+        subject: the log or folder
+        regions: one a graph; at least one
+        notes: what holds for all: what was cut off or left out
+    """
+
+    subject: str
+    regions: tuple[Observation, ...]
     notes: tuple[str, ...] = ()
 
 
