@@ -13,7 +13,17 @@ from typing import cast
 
 from tilesight.checks.finding import Finding, page_of
 from tilesight.ledger.model import AccessRow
-from tilesight.roads.model import Check, Comparison, Graph, Kernel, Observation, Observations, Provider, ScriptRun, Trace
+from tilesight.roads.model import (
+    Check,
+    Comparison,
+    Graph,
+    Kernel,
+    Observation,
+    Observations,
+    Provider,
+    ScriptRun,
+    Trace,
+)
 
 Record = Observation | Observations | Trace | Comparison | ScriptRun | Check
 Json = dict[str, object]

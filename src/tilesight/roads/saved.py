@@ -7,6 +7,7 @@ from pathlib import Path
 from tilesight.errors import InputError
 from tilesight.roads.model import Observation, Observations
 from tilesight.roads.saved_code import observe_code_file
+from tilesight.roads.saved_log import LOG_PATTERN, find_logs, observe_logs
 
 
 def observe_saved(path: Path) -> Observation | Observations:
@@ -16,4 +17,11 @@ def observe_saved(path: Path) -> Observation | Observations:
     """
     if path.is_file() and path.suffix == ".py":
         return observe_code_file(path)
-    raise InputError("nothing that torch.compile writes", where=str(path), expected="output_code.py")
+    logs = find_logs(path)
+    if logs:
+        return observe_logs(str(path), logs)
+    raise InputError(
+        "nothing that torch.compile leaves behind",
+        where=str(path),
+        expected=f"output_code.py, a log or folder that TORCH_TRACE wrote ({LOG_PATTERN})",
+    )

@@ -62,18 +62,32 @@ def observe_code(
 def describe_saved(
     saved: SavedCode, subject: str, traffic: Sequence[KernelTraffic | None], notes: Sequence[str]
 ) -> Observation:
-    """The Observation of code that was read; versions, times and eager's bytes are not in code, so they are unknown."""
+    """The Observation of code that was read."""
     graph = CompiledGraph((saved.region,), (), 0.0, None, "")
-    named = saved.targets[0] if saved.targets else find_target(FALLBACK_TARGET)
+    return describe_codes(graph, [saved], subject, traffic, [*saved.notes, *notes])
+
+
+def describe_codes(
+    graph: CompiledGraph,
+    codes: Sequence[SavedCode],
+    subject: str,
+    traffic: Sequence[KernelTraffic | None],
+    notes: Sequence[str],
+) -> Observation:
+    """The Observation of graphs whose code was read.
+
+    Versions, times and eager's bytes are not in code, so they are unknown.
+    """
     seen = describe_graph(
         graph,
         subject=subject,
-        inputs=inputs_of(saved.region),
-        target=named,
+        inputs=inputs_of(codes[0].region) if codes else (),
+        target=find_target(FALLBACK_TARGET),
         traffic=traffic,
-        notes=(*saved.notes, *notes),
+        notes=tuple(notes),
     )
-    return replace(seen, target=saved.device_text or "unknown", torch="", triton="", compile=CompileTimes())
+    devices = list(dict.fromkeys(code.device_text for code in codes if code.device_text))
+    return replace(seen, target=", ".join(devices) or "unknown", torch="", triton="", compile=CompileTimes())
 
 
 def inputs_of(region: CompiledRegion) -> tuple[str, ...]:
