@@ -29,8 +29,8 @@ def command(
     Shows the FX and ATen graphs, the generated kernels with their three parts marked, the bytes, what
     was not fused and why, and the compile times.
 
-    PATH is what torch.compile left behind, here or elsewhere: an output_code.py, or a log or folder that
-    TORCH_TRACE wrote. It is read, not run.
+    PATH is what torch.compile left behind, here or elsewhere: an output_code.py, a log or folder that
+    TORCH_TRACE wrote, or an Inductor cache folder. It is read, not run.
     """
     with failures_in_one_line(debug=outputs.debug, spec=spec):
         outputs.check()

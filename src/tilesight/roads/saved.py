@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tilesight.capture.inductor.cache_folder import is_cache_folder
 from tilesight.errors import InputError
 from tilesight.roads.model import Observation, Observations
+from tilesight.roads.saved_cache import observe_cache
 from tilesight.roads.saved_code import observe_code_file
 from tilesight.roads.saved_log import LOG_PATTERN, find_logs, observe_logs
 
@@ -20,8 +22,10 @@ def observe_saved(path: Path) -> Observation | Observations:
     logs = find_logs(path)
     if logs:
         return observe_logs(str(path), logs)
+    if is_cache_folder(path):
+        return observe_cache(path)
     raise InputError(
         "nothing that torch.compile leaves behind",
         where=str(path),
-        expected=f"output_code.py, a log or folder that TORCH_TRACE wrote ({LOG_PATTERN})",
+        expected=f"output_code.py, a log or folder that TORCH_TRACE wrote ({LOG_PATTERN}), an Inductor cache folder",
     )
