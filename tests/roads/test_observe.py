@@ -130,3 +130,11 @@ def test_padding_is_told_as_not_decided_and_only_where_it_is_open() -> None:
     assert any("padding" in note and note.startswith("not decided") for note in odd.notes)
     even = tilesight.observe(torch.matmul, "f32[1024,256],f32[256,1024]")
     assert not any(note.startswith("not decided") for note in even.notes)
+
+
+def test_backward_is_recorded_after_another_backward_pass_of_the_process() -> None:
+    """By then autograd has its threads, and none for a GPU that is not here."""
+    x = torch.ones(3, requires_grad=True)
+    (x * 2).sum().backward()
+    found = tilesight.observe(lambda x: torch.softmax(x, -1), "f32[8,16]", backward=True)
+    assert {kernel.graph for kernel in found.kernels} == {"forward", "backward"}

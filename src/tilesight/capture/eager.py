@@ -125,6 +125,7 @@ def _gradients(
     starts = [torch.empty_like(each) for each in ends]
     for position, tensor in enumerate(starts):
         recorder.name_of(tensor, f"gradient{position}")
-    with recorder:
+    # in this thread: a process that has run a backward pass before has no other for a GPU that is not here
+    with torch.autograd.set_multithreading_enabled(False), recorder:
         found: Any = torch.autograd.grad(ends, leaves, starts, allow_unused=True)
     return [each for each in found if each is not None]
