@@ -1,4 +1,4 @@
-"""Kernels of Inductor's C++ back end, as the generated wrapper holds them. Seen on torch 2.11.0 to 2.14.1.
+"""Kernels of Inductor's C++ back end, as the generated wrapper holds them. Seen on torch 2.13.0.
 
 `name = async_compile.cpp_pybinding([types], r'''source''')`, called as `name(buffers, sizes)`.
 """

@@ -1,7 +1,7 @@
 """The graph that Inductor writes above each kernel, as comments: its ATen nodes with their arguments.
 
 `#   %add : Tensor "f32[8][1]cuda:0"[num_users=1] = call_function[target=…](args = (%x, 1), kwargs = {})`.
-Seen on torch 2.11.0 to 2.14.1.
+Seen on torch 2.13.0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FX graphs as torch prints them (`print_readable`), read back: in TORCH_TRACE logs and TORCH_COMPILE_DEBUG folders.
 
 The text is Python and is parsed, never run. Nodes follow the comment `# File: file.py:3 in f, code: …` that tells the
-user's line. Seen on torch 2.11.0 to 2.14.1.
+user's line. Seen on torch 2.13.0.
 """
 
 from __future__ import annotations

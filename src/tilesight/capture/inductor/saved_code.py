@@ -1,7 +1,7 @@
 """A generated wrapper from a file: someone else's `output_code.py`, read without running it.
 
 The wrapper is parsed. Its kernels' modules alone are loaded, and only where they are nothing but kernels
-(`capture.inductor.trusted`), since grids and configs come from Inductor's decorators. Seen on torch 2.11.0 to 2.14.1.
+(`capture.inductor.trusted`), since grids and configs come from Inductor's decorators. Seen on torch 2.13.0.
 """
 
 from __future__ import annotations
