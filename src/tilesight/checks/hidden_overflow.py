@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tilesight.checks.precision import StoredError, errors_of, stored_by
+from tilesight.checks.precision import StoredError, errors_of, stored_by, widened
 from tilesight.checks.replay import Replay
-from tilesight.checks.widen import F32, can_widen, every_float, widen
+from tilesight.checks.widen import F32, can_widen, every_float
 from tilesight.ir.module import Operation
 from tilesight.ir.types import FloatType, element_type
 
@@ -33,8 +33,8 @@ def what_overflow_costs(replay: Replay, programs: Collection[int]) -> StoredErro
         return None
     halves = {value: F32 for value in every_float(module) if _is_half(element_type(value.type))}
     chosen = tuple(sorted(programs))
-    wide = stored_by(replay, widen(module, halves), chosen)
-    errors = errors_of(stored_by(replay, widen(module, {}), chosen), wide)
+    wide = stored_by(replay, widened(module, halves), chosen)
+    errors = errors_of(stored_by(replay, widened(module, {}), chosen), wide)
     worst = max(errors.values(), key=lambda error: error.roundings, default=None)
     return worst if worst is not None and worst.roundings >= LEAST_ROUNDINGS else None
 

@@ -211,12 +211,13 @@ def _multiplies_in_tf32(operation: Operation) -> bool:
 def _text_of(operation: Operation, launch: Launch) -> str:
     """The call of a product as its author wrote it; empty where it cannot be read."""
     file, line = line_of(operation, launch)
-    return call_text(linecache.getlines(file), line - 1) or call_text(
-        launch.source.splitlines(), line - launch.first_line if file == launch.file else -1
+    return call_text(tuple(linecache.getlines(file)), line - 1) or call_text(
+        tuple(launch.source.splitlines()), line - launch.first_line if file == launch.file else -1
     )
 
 
-def call_text(lines: Sequence[str], index: int) -> str:
+@lru_cache(maxsize=64)
+def call_text(lines: tuple[str, ...], index: int) -> str:
     """The statement that a line is part of."""
     if not 0 <= index < len(lines):
         return ""

@@ -95,10 +95,10 @@ class _Measure:
         self._replay = replay
         self._is_single = len(candidates) == 1
         self._wide = every_float(module)
-        self._exact = stored_by(replay, _widened(module, self._wide), _programs(replay))
+        self._exact = stored_by(replay, widened(module, self._wide), _programs(replay))
         promoted = dict.fromkeys(promoted_values(module, candidates), F32)
         ieee = [each.operation for each in candidates if each.form == "tf32"]
-        self._repaired = self._errors(_widened(module, promoted, ieee))
+        self._repaired = self._errors(widened(module, promoted, ieee))
 
     def _errors(self, widened: Widened) -> Errors:
         return errors_of(stored_by(self._replay, widened, _programs(self._replay)), self._exact)
@@ -120,7 +120,7 @@ class _Measure:
     def _with_narrow(self, left: Sequence[Candidate]) -> Widened:
         kept = frozenset[Value]().union(*(each.values for each in left))
         wide = {value: type_ for value, type_ in self._wide.items() if value not in kept}
-        return _widened(self._replay.module, wide)
+        return widened(self._replay.module, wide)
 
     def as_it_is(self, error: StoredError) -> StoredError:
         """The error with the size that it has in the kernel as it is."""
@@ -129,10 +129,11 @@ class _Measure:
 
     @cached_property
     def _as_it_is(self) -> Errors:
-        return self._errors(_widened(self._replay.module, {}))
+        return self._errors(widened(self._replay.module, {}))
 
 
-def _widened(module: Module, wider: Wider, ieee: Collection[Operation] = ()) -> Widened:
+def widened(module: Module, wider: Wider, ieee: Collection[Operation] = ()) -> Widened:
+    """A module with some values in wider types, as `widen` makes it, and made once."""
     return _widened_once(module, frozenset(wider.items()), frozenset(ieee))
 
 
