@@ -10,12 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from measure import write_result
+from measure import name_of_gpu, write_result
 
 
 def read_differences(folder: Path) -> dict[str, dict[str, float]]:
@@ -27,12 +26,6 @@ def read_differences(folder: Path) -> dict[str, dict[str, float]]:
             group = found.setdefault(record["group"], {})
             group[record["name"]] = max(group.get(record["name"], 0.0), record["worst_ulps"])
     return {group: dict(sorted(names.items())) for group, names in sorted(found.items())}
-
-
-def name_of_gpu() -> dict[str, str]:
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    name, driver = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0].split(", ")
-    return {"gpu": name, "driver": driver}
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -82,6 +82,13 @@ def describe_machine() -> dict[str, object]:
     }
 
 
+def name_of_gpu() -> dict[str, str]:
+    """The first NVIDIA GPU of this machine and its driver's version."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    name, driver = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0].split(", ")
+    return {"gpu": name, "driver": driver}
+
+
 def write_result(name: str, arguments: Sequence[str], measured: Mapping[str, object]) -> Path:
     """Writes `results/NAME.json` and returns its path."""
     RESULTS.mkdir(exist_ok=True)

@@ -32,6 +32,11 @@ def test_every_command_has_help_and_the_shared_options(command: str) -> None:
     assert all(option in result.stdout for option in options)
 
 
+def test_the_package_runs_as_a_module() -> None:
+    run = subprocess.run([sys.executable, "-m", "tilesight", "--version"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, f"tilesight {tilesight.__version__}\n")
+
+
 def test_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"tilesight {tilesight.__version__}\n"
 
