@@ -138,3 +138,23 @@ def test_backward_is_recorded_after_another_backward_pass_of_the_process() -> No
     (x * 2).sum().backward()
     found = tilesight.observe(lambda x: torch.softmax(x, -1), "f32[8,16]", backward=True)
     assert {kernel.graph for kernel in found.kernels} == {"forward", "backward"}
+
+
+def test_every_extern_call_of_a_kind_has_its_own_size() -> None:
+    """A buffer's origins name the convolutions before it too."""
+
+    def pyramid(x: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        half = torch.nn.functional.max_pool2d(torch.relu(torch.nn.functional.conv2d(x, first)), 2)
+        return torch.relu(torch.nn.functional.conv2d(half, second))
+
+    seen = tilesight.observe(pyramid, "bf16[1,3,66,66],bf16[8,3,3,3],bf16[8,8,3,3]")
+    sizes = [trip.bytes for trip in seen.ledger.round_trips if trip.written_by == "convolution"]
+    assert sizes == [2 * 8 * 64 * 64 * 2, 2 * 8 * 30 * 30 * 2]
+    assert seen.ledger.compiled_bytes is not None and seen.ledger.eager_bytes is not None
+    assert seen.ledger.compiled_bytes < seen.ledger.eager_bytes
+
+
+def test_all_results_of_an_eager_operator_are_written() -> None:
+    """Max-pooling writes 8-byte indices beside its values."""
+    seen = tilesight.observe(lambda x: torch.nn.functional.max_pool2d(x, 2), "f32[1,4,64,64]")
+    assert seen.ledger.eager_bytes == 4 * 64 * 64 * 4 + 4 * 32 * 32 * (4 + 8)

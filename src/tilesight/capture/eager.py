@@ -20,13 +20,16 @@ class _OpRecorder(_python_dispatch.TorchDispatchMode):
         super().__init__()
         self.ops: list[OpTraffic] = []
         self._names: dict[int, str] = {}
+        self._taken: set[str] = set()
         self._alive: list[Any] = []
 
     def name_of(self, tensor: torch.Tensor, hint: str = "") -> str:
-        """A stable name for the tensor's storage; views share it."""
+        """A stable name for the tensor's storage, which no other has; views share it."""
         key = tensor.untyped_storage()._cdata
         if key not in self._names:
-            self._names[key] = hint or f"t{len(self._names)}"
+            name = hint or f"t{len(self._names)}"
+            self._names[key] = f"{name}_{len(self._names)}" if name in self._taken else name
+            self._taken.add(self._names[key])
             self._alive.append(tensor)
         return self._names[key]
 

@@ -109,14 +109,17 @@ def _estimate(region: CompiledRegion, call: Call) -> KernelTrafficEstimate | Non
 
 
 def _size_of(region: CompiledRegion, name: str) -> int | None:
-    """Bytes of a buffer; of what an extern call returns, those of all its tensors, as the ATen graph has them."""
+    """Bytes of a buffer; of what an extern call returns, those of all its tensors, as the ATen graph has them.
+
+    A buffer's own node comes last of those behind it: the others are what it was computed from.
+    """
     buffer = region.buffers.get(name)
     if buffer is not None and (buffer.bytes is not None or buffer.reuses):
         return buffer.bytes if buffer.bytes is not None else _size_of(region, buffer.reuses)
     makers = [call.kernel for call in region.calls if name in call.writes and not call.is_triton]
     behind = region.buffer_nodes.get(name, ())
     made = [node for node in region.aten if node.name in behind and _operator(node.target) in map(_operator, makers)]
-    return made[0].bytes if made else None
+    return made[-1].bytes if made else None
 
 
 def _operator(name: str) -> str:
