@@ -1,0 +1,52 @@
+"""Mixtral 8x7B: two of eight experts a token, chosen by their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from benchmarks.models.language import next_token_logits, next_token_loss, with_its_loss
+from benchmarks.models.step import RealModel
+
+PUBLISHED: dict[str, Any] = {
+    "vocab_size": 32_000,
+    "hidden_size": 4096,
+    "intermediate_size": 14_336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "rope_theta": 1_000_000.0,
+    "sliding_window": None,
+}
+
+
+def build(**changes: Any) -> nn.Module:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    return with_its_loss(MixtralForCausalLM(MixtralConfig(**{**PUBLISHED, **changes})), "ForCausalLM")
+
+
+MODEL = RealModel(
+    title="Mixtral 8x7B",
+    origin="transformers MixtralForCausalLM",
+    batch="1 x 4,096 tokens",
+    inputs="i64[1,4096]<32000",
+    parameters=46_702_792_704,
+    build=build,
+    predict=next_token_logits,
+    loss=next_token_loss,
+    small=(
+        {
+            "vocab_size": 128,
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+        },
+        "i64[2,32]<128",
+    ),
+)
