@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +21,7 @@ ROWS = (
 
 def layers(sizes: Sequence[int]) -> nn.Sequential:
     """Linear layers, each with a ReLU behind it."""
-    pairs = zip(sizes, sizes[1:], strict=False)
-    return nn.Sequential(*(module for a, b in pairs for module in (nn.Linear(a, b), nn.ReLU())))
+    return nn.Sequential(*(module for a, b in itertools.pairwise(sizes) for module in (nn.Linear(a, b), nn.ReLU())))
 
 
 class Dlrm(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ class UNet(nn.Module):
     def __init__(self, width: int = 64, levels: int = 4, classes: int = 2) -> None:
         super().__init__()
         channels = [width << level for level in range(levels + 1)]
-        pairs = list(zip(channels, channels[1:], strict=False))
+        pairs = list(itertools.pairwise(channels))
         self.first = double_convolution(1, width)
         self.down = nn.ModuleList(double_convolution(above, below) for above, below in pairs)
         self.up = nn.ModuleList(nn.ConvTranspose2d(below, above, 2, stride=2) for above, below in reversed(pairs))

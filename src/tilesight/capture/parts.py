@@ -6,6 +6,7 @@ import ast
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ _LOADS = ("load", "atomic_add", "atomic_max", "atomic_min", "atomic_cas", "atomi
 _STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_cas", "atomic_xchg")
 
 
+@lru_cache(maxsize=1024)
 def find_parts(source: str, kernel: str = "") -> Parts:
     """The parts of the kernel function in `source`.
 

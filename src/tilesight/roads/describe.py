@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 
 from tilesight.capture.inductor.choices import PADDING
@@ -36,7 +36,10 @@ def describe_graph(
     """
     calls = [(region, call) for region in graph.regions for call in region.calls]
     measured = list(traffic) or [None] * len(calls)
-    kernels = tuple(_kernel(region, call, seen) for (region, call), seen in zip(calls, measured, strict=True))
+    lines = {id(region): _line_of_each_node(region) for region in graph.regions}
+    kernels = tuple(
+        _kernel(region, call, seen, lines[id(region)]) for (region, call), seen in zip(calls, measured, strict=True)
+    )
     return Observation(
         subject=subject,
         inputs=inputs,
@@ -73,14 +76,14 @@ def _op(node: Node, graph: str) -> GraphOp:
     return GraphOp(node.name, node.target, node.inputs, node.shape, node.dtype, node.source, node.code, graph)
 
 
-def _kernel(region: CompiledRegion, call: Call, traffic: KernelTraffic | None) -> Kernel:
+def _kernel(region: CompiledRegion, call: Call, traffic: KernelTraffic | None, lines: Mapping[str, str]) -> Kernel:
     source = next((kernel.source for kernel in region.kernels if kernel.name == call.kernel), "")
     return Kernel(
         name=call.kernel,
         kind="triton" if call.is_triton else "cpp" if source else "extern",
         ops=call.ops,
         source=source,
-        source_lines=_user_lines(region, call),
+        source_lines=_user_lines(region, call, lines),
         parts=find_parts(source, call.kernel) if call.is_triton else Parts(),
         grid=call.grid,
         config=dict(call.config),
@@ -109,13 +112,17 @@ def _not_decided(graph: CompiledGraph) -> tuple[str, ...]:
     )
 
 
-def _user_lines(region: CompiledRegion, call: Call) -> tuple[str, ...]:
+def _line_of_each_node(region: CompiledRegion) -> dict[str, str]:
+    """The user's file:line of each node of both graphs that has one."""
+    return {node.name: node.source for node in (*region.fx, *region.aten) if node.source}
+
+
+def _user_lines(region: CompiledRegion, call: Call, line_of: Mapping[str, str]) -> tuple[str, ...]:
     """The user's file:line of each FX node that the call implements."""
-    by_name = {node.name: node.source for node in (*region.fx, *region.aten) if node.source}
-    lines = [by_name[name] for name in call.nodes if name in by_name]
+    lines = [line_of[name] for name in call.nodes if name in line_of]
     if not lines:
         origins = [name for buffer in call.writes for name in region.buffer_nodes.get(buffer, ())]
-        lines = [by_name[name] for name in origins if name in by_name]
+        lines = [line_of[name] for name in origins if name in line_of]
     return tuple(dict.fromkeys(lines))
 
 
