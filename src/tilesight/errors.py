@@ -69,5 +69,9 @@ class EndlessLoopError(ExecutionError):
     """A loop that has run for more rounds than `loop_limit`."""
 
 
+class MemoryCapError(ExecutionError):
+    """A run that would take more than `memory_cap_bytes`."""
+
+
 class CaptureError(TilesightError):
     """torch or Triton did not hand over what was asked for."""

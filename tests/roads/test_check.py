@@ -192,6 +192,37 @@ def test_a_case_over_the_memory_cap_is_planned_around_the_blocks_of_its_launcher
     assert found.smallest_failing == "f32[100000]"
 
 
+def outer(x: torch.Tensor) -> torch.Tensor:
+    return x[:, None] * x[None, :] * 2
+
+
+def test_an_output_far_larger_than_the_inputs_is_not_computed_where_the_cap_forbids_it() -> None:
+    """8,192 squared in float64 are 512 MiB; the inputs with their copies are 288 KiB."""
+    case = Case(eager=outer, hand=outer, inputs="f32[64]")
+    options = ExecutionOptions(memory_cap_bytes=2**28)
+    asked = named(check(case, shapes="64;8192", dtypes="f32", options=options), "f32[8192]")
+    assert asked.ok is False
+    assert "would make 536,870,912 bytes" in asked.note and "memory_cap_bytes = 268,435,456" in asked.note
+    planned = check(case, dtypes="f32", options=options)
+    too_large = [each for each in planned.cases if "would make" in each.note]
+    assert too_large and all(each.ok is None for each in too_large)
+    assert planned.smallest_failing == "" and named(planned, "f32[64]").ok
+
+
+def outer_with_large_scratch(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty(len(x), len(x), len(x))[0, :, :] * 0 + outer(x)
+
+
+def test_a_launcher_that_takes_more_than_the_cap_is_stopped_before_it_does() -> None:
+    case = Case(eager=outer, hand=outer_with_large_scratch, inputs="f32[16]")
+    found = named(
+        check(case, shapes="4096", dtypes="f32", options=ExecutionOptions(memory_cap_bytes=2**29)), "f32[4096]"
+    )
+    assert found.ok is False and found.note.startswith(
+        "the launcher: aten.empty.memory_format would make 274,877,906,944"
+    )
+
+
 def nothing(x: torch.Tensor) -> None:
     checked.double(x)
 

@@ -12,10 +12,11 @@ import torch
 from tilesight.capture.case import Case
 from tilesight.capture.inputs import DTYPES
 from tilesight.capture.launches import EngineSession
+from tilesight.capture.memory_guard import allocations_bounded
 from tilesight.capture.numerics import Verdict, flatten, judge, reference_outputs
 from tilesight.capture.provenance import Provenance
 from tilesight.checks.finding import Finding
-from tilesight.errors import EndlessLoopError, InputError, TilesightError
+from tilesight.errors import EndlessLoopError, InputError, MemoryCapError, TilesightError
 from tilesight.roads.check_launches import CheckObserver, Site
 from tilesight.roads.failures import is_refusal, tell
 from tilesight.roads.input_names import input_names
@@ -53,7 +54,7 @@ class Outcome:
         strides: of that input
         launches: how many
         outputs: the shapes that the reference gave; empty where it was not reached
-        is_too_large: nothing ran, as the memory cap forbids it
+        is_too_large: it did not run to its end, as the memory cap forbids it
     """
 
     cell: Cell
@@ -83,6 +84,8 @@ class Matrix:
     seed: int
     target: Target
     done: dict[tuple[str, str], Outcome] = field(default_factory=dict[tuple[str, str], Outcome])
+    is_asked: bool = False
+    """Whether the shapes are those that somebody asked for."""
     endless: str = ""
     """The inputs of a run whose loop was given up."""
 
@@ -104,14 +107,22 @@ class Matrix:
         needed, cap = _bytes_needed(cell), self.session.options.memory_cap_bytes
         if needed > cap:
             note = f"needs {needed:,} bytes with its reference; the memory cap is {cap:,} (--memory-cap)"
-            return replace(self._outcome(cell, False, note=note), is_too_large=True)
+            return self._too_large(cell, note)
         try:
             inputs = make_tensors(self.case, cell, self.seed)
-            reference = reference_outputs(self.case.reference or self.case.eager, [_copy(each) for each in inputs])
+            with allocations_bounded(cap, inputs):
+                reference = reference_outputs(self.case.reference or self.case.eager, [_copy(each) for each in inputs])
+        except MemoryCapError as error:
+            return self._too_large(cell, f"the reference: {error}")
         except Exception as error:
             what = f"the reference does not take it: {tell(error, self.case.reference or self.case.eager)}"
             return self._outcome(cell, False if cell.is_own else None, note=what)
         return self._run_hand(cell, inputs, reference)
+
+    def _too_large(self, cell: Cell, note: str, observer: CheckObserver | None = None) -> Outcome:
+        """A size of the plan's own choice is left out; the case's own shape, or one that was asked for, has failed."""
+        ok = False if cell.is_own or self.is_asked else None
+        return replace(self._outcome(cell, ok, note=note, observer=observer), is_too_large=True)
 
     def _run_hand(self, cell: Cell, inputs: list[Any], reference: Sequence[torch.Tensor]) -> Outcome:
         hand = self.case.hand
@@ -120,9 +131,12 @@ class Matrix:
         self.session.observers.append(observer)
         laid_out = inputs[cell.laid_out] if cell.layout is not None else None
         try:
-            with Provenance(), self._rounds_bounded(cell):
+            cap = self.session.options.memory_cap_bytes
+            with allocations_bounded(cap, inputs), Provenance(), self._rounds_bounded(cell):
                 outputs = hand(*inputs)
                 observer.finish(outputs)
+        except MemoryCapError as error:
+            return self._too_large(cell, f"the launcher: {error}", observer)
         except (Exception, SystemExit) as error:
             observer.note_failure(error)
             refused = is_refusal(error) and not cell.is_own
@@ -201,6 +215,7 @@ def run_matrix(matrix: Matrix, shapes: str | None, dtypes: str | None) -> tuple[
     own = own_cell(matrix.case)
     chosen = list(parse_dtypes(dtypes)) if dtypes else dtypes_of(own)
     notes: list[str] = []
+    matrix.is_asked = bool(shapes)
     if shapes:
         cells = [each.with_dtype(d) for each in parse_shapes(shapes, own) for d in _dtypes_for(each, own, chosen)]
         base = cells[0]
