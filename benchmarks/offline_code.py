@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     start = time.monotonic()
     sides = run_both(known_names(), options.jobs, start + options.limit)
-    command = " ".join(["python -m benchmarks.offline_code", *arguments])
+    command = f"python -m benchmarks.offline_code --jobs {options.jobs} --limit {options.limit:g}"
     measured = {
         "command": command,
         **name_of_gpu(),
