@@ -8,6 +8,7 @@ import click
 
 from tilesight.cli.deliver import deliver, stdout_kept_for_json
 from tilesight.cli.edge import failures_in_one_line
+from tilesight.cli.export import check_folder, export_option, exported
 from tilesight.cli.options import Outputs, output_options, target_option
 from tilesight.cli.progress import working
 from tilesight.cli.saved_work import is_saved_work
@@ -20,9 +21,17 @@ from tilesight.cli.saved_work import is_saved_work
 @click.option("--mode", metavar="MODE", help="torch.compile's mode, such as max-autotune.")
 @click.option("--backward", is_flag=True, help="The backward graphs too, in training mode.")
 @click.option("--dynamic", is_flag=True, help="Compile with dynamic shapes.")
+@export_option
 @output_options
 def command(
-    spec: str, inputs: str | None, target: str, mode: str | None, backward: bool, dynamic: bool, outputs: Outputs
+    spec: str,
+    inputs: str | None,
+    target: str,
+    mode: str | None,
+    backward: bool,
+    dynamic: bool,
+    export: str | None,
+    outputs: Outputs,
 ) -> None:
     """What torch.compile makes of NAME, a function or an nn.Module, for a GPU that need not be here.
 
@@ -34,15 +43,17 @@ def command(
     """
     with failures_in_one_line(debug=outputs.debug, spec=spec):
         outputs.check()
+        check_folder(export)
         if is_saved_work(spec):
             with stdout_kept_for_json(outputs), working(f"reading {spec}"):
                 from tilesight.roads.saved import observe_saved
 
-                saved = observe_saved(Path(spec))
+                saved = exported(observe_saved(Path(spec)), export)
             deliver(saved, outputs)
             return
         with stdout_kept_for_json(outputs), working(f"compiling {spec} for {target}"):
             from tilesight.roads.observe import observe_spec
 
             seen = observe_spec(spec, inputs=inputs, target=target, mode=mode, backward=backward, dynamic=dynamic)
+            seen = exported(seen, export)
         deliver(seen, outputs)

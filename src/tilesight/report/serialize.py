@@ -16,6 +16,7 @@ from tilesight.ledger.model import AccessRow
 from tilesight.roads.model import (
     Check,
     Comparison,
+    Exported,
     Graph,
     Kernel,
     Observation,
@@ -91,7 +92,13 @@ def _observation(seen: Observation) -> Json:
         "notes": list(seen.notes),
         "recompiles": list(seen.recompiles),
         "guards": list(seen.guards),
+        "exported": [_exported(each) for each in seen.exported],
     }
+
+
+def _exported(file: Exported) -> Json:
+    """Without the text, which lies in the file."""
+    return {"kernel": file.kernel, "file": file.file, "against": file.against, "reason": file.reason}
 
 
 def _observations(seen: Observations) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 
 from tilesight.capture.inductor.choices import PADDING
@@ -67,9 +68,17 @@ def _graph(graph: CompiledGraph) -> Graph:
     return Graph(
         ops=tuple(_op(node, kind) for node, kind in aten if node.op == "call_function"),
         fx=tuple(_op(node, kind) for node, kind in fx if node.op.startswith("call_")),
-        inputs=tuple(_op(node, kind) for node, kind in aten if node.op == "placeholder"),
+        inputs=tuple(each for region in graph.regions for each in _inputs(region)),
         outputs=tuple(name for node, _ in aten if node.op == "output" for name in node.inputs),
     )
+
+
+def _inputs(region: CompiledRegion) -> list[GraphOp]:
+    """The graph's inputs, with where Dynamo read each as its code, where that is known."""
+    nodes = [node for node in region.aten if node.op == "placeholder"]
+    known = region.graph != "backward" and len(nodes) == len(region.input_sources)
+    sources = region.input_sources if known else [""] * len(nodes)
+    return [replace(_op(node, region.graph), code=source) for node, source in zip(nodes, sources, strict=True)]
 
 
 def _op(node: Node, graph: str) -> GraphOp:

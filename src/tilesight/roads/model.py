@@ -21,7 +21,7 @@ class GraphOp:
         inputs: names of the nodes it reads
         shape, dtype: of its (first) result; empty where it has none
         source: the user's `file:line`, empty where unknown
-        code: the user's text on that line
+        code: the user's text on that line; of an input where Dynamo read it, such as `L['x']`
         graph: "inference", or "forward" or "backward" where gradients were asked for
     """
 
@@ -102,6 +102,25 @@ class CompileTimes:
 
 
 @dataclass(frozen=True)
+class Exported:
+    """A kernel of the compiled road taken out as a file that runs, checks and times itself.
+
+    Args:
+        kernel: its name in the generated code
+        file: the file's name; empty where there is none
+        against: what it checks itself against: "graph" or "generated kernel"; empty without a file
+        reason: why there is no file, or no reference from the graph, or why that was not confirmed; may be empty
+        text: the file's text
+    """
+
+    kernel: str
+    file: str = ""
+    against: str = ""
+    reason: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
 class Observation(Displayed):
     """The compiled road of one function or module, for one target.
 
@@ -124,6 +143,7 @@ class Observation(Displayed):
     notes: tuple[str, ...] = ()
     recompiles: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
+    exported: tuple[Exported, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilesight.capture.inductor.graph import Node
 from tilesight.errors import UnsupportedError
@@ -46,11 +46,15 @@ class Fragment:
         placeholders: names of what it reads, in the order of the kernel's inputs
         nodes: its operators in order
         outputs: names of what it stores, in the order of the kernel's outputs
+        types: (dtype, shape) of each tensor that it reads, by name
     """
 
     placeholders: tuple[str, ...]
     nodes: tuple[FragmentNode, ...]
     outputs: tuple[str, ...]
+    types: dict[str, tuple[str, tuple[int | str, ...]]] = field(
+        default_factory=dict[str, tuple[str, tuple[int | str, ...]]]
+    )
 
 
 def read_fragments(code: str) -> dict[str, Fragment]:
@@ -93,7 +97,7 @@ def type_in(annotation: str) -> tuple[str, tuple[int | str, ...]]:
 
 
 def _parse_optional_fragment(lines: list[str]) -> Fragment | None:
-    reads: list[str] = []
+    reads: dict[str, tuple[str, tuple[int | str, ...]]] = {}
     nodes: list[FragmentNode] = []
     outputs: tuple[str, ...] = ()
     for line in lines:
@@ -104,7 +108,7 @@ def _parse_optional_fragment(lines: list[str]) -> Fragment | None:
         if match is None:
             return None
         if match.group("op") == "PlaceHolder":
-            reads.append(match.group("name"))
+            reads[match.group("name")] = type_in(match.group("type"))
             continue
         try:
             call = _as_python(match.group("target"), match.group("args") or "()", match.group("kwargs") or "{}")
@@ -113,7 +117,8 @@ def _parse_optional_fragment(lines: list[str]) -> Fragment | None:
         dtype, shape = type_in(match.group("type"))
         nodes.append(FragmentNode(match.group("name"), match.group("target"), call, dtype, shape))
     made = {node.name for node in nodes}
-    return Fragment(tuple(name for name in reads if name not in made), tuple(nodes), outputs) if nodes else None
+    read = tuple(name for name in reads if name not in made)
+    return Fragment(read, tuple(nodes), outputs, reads) if nodes else None
 
 
 def _as_python(target: str, args: str, kwargs: str) -> str:

@@ -66,14 +66,14 @@ class StandaloneLaunch:
     """A launch with all that it takes.
 
     Args:
-        arguments: by the wrapper's order: an Operand or a size
+        arguments: by the wrapper's order: an Operand, a size, or a number that a user's own kernel takes
         index_limit: what integer tensors may hold, exclusive: the least bound that the kernel asserts
     """
 
     kernel: GeneratedKernel
     loaded: LoadedKernel
     call: Call
-    arguments: tuple[Operand | int, ...]
+    arguments: tuple[Operand | float, ...]
     index_limit: int
 
     @property
@@ -85,10 +85,14 @@ class StandaloneLaunch:
         """Of all its tensors together."""
         return sum(each.bytes for each in self.operands)
 
-    def make_tensors(self, seed: int = 0) -> list[torch.Tensor]:
-        """One CPU tensor an operand: random where it is read, poison where it is only written."""
+    def make_tensors(self, seed: int = 0, *, are_positive: bool = False) -> list[torch.Tensor]:
+        """One CPU tensor an operand: random where it is read, poison where it is only written.
+
+        Args:
+            are_positive: floats are uniform in 0.5 to 1.5, else normal
+        """
         generator = torch.Generator().manual_seed(seed)
-        return [_make(each, self.index_limit, generator) for each in self.operands]
+        return [_make(each, self.index_limit, generator, are_positive) for each in self.operands]
 
     def run(self, tensors: list[torch.Tensor]) -> None:
         """Launch it on the tensors, on whatever driver Triton has."""
@@ -105,7 +109,7 @@ def stand_alone(region: CompiledRegion, call: Call) -> StandaloneLaunch:
     loaded = load_kernel(kernel.name, kernel.source)
     layouts = _layouts(region)
     names = list(loaded.passed(call.arguments))
-    arguments: list[Operand | int] = []
+    arguments: list[Operand | float] = []
     for parameter, text in zip(names, call.arguments, strict=True):
         kind = kernel.signature.get(parameter, "")
         is_tensor = kind.startswith("*")
@@ -167,20 +171,24 @@ def _role(kernel: GeneratedKernel, parameter: str) -> Role:
     return "out" if parameter.startswith("out_ptr") else "in"
 
 
-def _size(text: str, sizes: Mapping[str, int], call: Call) -> int:
-    size = parse_optional_size(ast.parse(text, mode="eval").body, sizes)
+def _size(text: str, sizes: Mapping[str, int], call: Call) -> float:
+    expression = ast.parse(text, mode="eval").body
+    if isinstance(expression, ast.Constant) and isinstance(expression.value, float):
+        return expression.value
+    size = parse_optional_size(expression, sizes)
     if size is None:
         raise UnsupportedError(f"{call.kernel}: the size {text} is not known from the code")
     return size
 
 
-def _make(operand: Operand, index_limit: int, generator: torch.Generator) -> torch.Tensor:
+def _make(operand: Operand, index_limit: int, generator: torch.Generator, is_positive: bool) -> torch.Tensor:
     dtype: Any = getattr(torch, operand.dtype)
     tensor = torch.empty(max(operand.elements, 1), dtype=dtype)
     if operand.role == "out":
         fill_with_poison(tensor)
     elif dtype.is_floating_point:
-        tensor.copy_(torch.randn(tensor.shape, generator=generator))
+        draw = torch.rand if is_positive else torch.randn
+        tensor.copy_(draw(tensor.shape, generator=generator) + 0.5 * is_positive)
     else:
         limit = 2 if dtype == torch.bool else min(index_limit, torch.iinfo(dtype).max)
         tensor.copy_(torch.randint(0, max(limit, 1), tensor.shape, generator=generator))
