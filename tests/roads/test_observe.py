@@ -158,3 +158,22 @@ def test_all_results_of_an_eager_operator_are_written() -> None:
     """Max-pooling writes 8-byte indices beside its values."""
     seen = tilesight.observe(lambda x: torch.nn.functional.max_pool2d(x, 2), "f32[1,4,64,64]")
     assert seen.ledger.eager_bytes == 4 * 64 * 64 * 4 + 4 * 32 * 32 * (4 + 8)
+
+
+def test_the_sum_of_a_workspace_in_plain_torch_is_a_step_of_the_ledger() -> None:
+    """Layer norm's backward kernel leaves sums of its programs' rows in a workspace, which plain torch adds up."""
+    rows, columns, programs = 16384, 512, 1024
+
+    def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return torch.nn.functional.layer_norm(x, (columns,), weight, bias)
+
+    seen = tilesight.observe(layer_norm, f"f32[{rows},{columns}],f32[{columns}],f32[{columns}]", backward=True)
+    kernel, *sums = kernels_of(seen, "backward")
+    assert [each.name for each in sums] == ["torch.sum", "torch.sum"]
+    assert kernel.writes[-1] == "workspace_0" and "workspace_0" not in kernel.reads
+    whole, part = 4 * rows * columns, 4 * programs * columns
+    forward = 2 * whole + 2 * 4 * rows + 2 * 4 * columns  # reads x, weight and bias; writes y, mean and rstd
+    backward = 3 * whole + 2 * 4 * rows + 4 * columns + 2 * part  # dy, x, mean, rstd, weight; dx and the workspace
+    assert seen.ledger.compiled_bytes == forward + backward + 2 * (part + 4 * columns)
+    (trip,) = [trip for trip in seen.ledger.round_trips if trip.tensor.endswith("workspace_0")]
+    assert (trip.written_by, trip.read_by, trip.bytes) == (kernel.name, ("torch.sum",), 4 * part)

@@ -100,7 +100,7 @@ def _renamed(step: KernelTrafficEstimate | None, names: dict[str, str]) -> Kerne
 
 
 def _estimate(region: CompiledRegion, call: Call) -> KernelTrafficEstimate | None:
-    reads = [(name, _size_of(region, name)) for name in call.reads]
+    reads = [(name, call.read_bytes.get(name, _size_of(region, name))) for name in call.reads]
     writes = [(name, _size_of(region, name)) for name in call.writes]
     sized: list[Any] = [[(name, size) for name, size in side if size is not None] for side in (reads, writes)]
     if len(sized[0]) < len(reads) or len(sized[1]) < len(writes):

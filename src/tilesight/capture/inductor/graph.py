@@ -71,6 +71,7 @@ class Call:
         nodes: Dynamo node names it implements
         ops: ATen operators it implements
         grid, config: of a Triton launch with its first config; None where it can't be told
+        read_bytes: of what it reads of a buffer, where that is not all of it
     """
 
     kernel: str
@@ -82,6 +83,7 @@ class Call:
     ops: tuple[str, ...] = ()
     grid: tuple[int, ...] | None = None
     config: dict[str, object] = field(default_factory=dict[str, object])
+    read_bytes: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True)

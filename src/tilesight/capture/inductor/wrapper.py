@@ -20,6 +20,7 @@ from tilesight.capture.inductor.cpp_kernels import CATEGORY as CPP
 from tilesight.capture.inductor.cpp_kernels import parse_optional_cpp_kernel
 from tilesight.capture.inductor.graph import Buffer, Call, GeneratedKernel
 from tilesight.capture.inductor.sizes import parse_optional_size, parse_optional_sizes, sizes_of_inputs
+from tilesight.capture.inductor.tensor_steps import TensorStep, parse_optional_step
 from tilesight.errors import CaptureError
 
 _ALLOCATORS = ("empty_strided_cuda", "empty_strided_cpu", "empty_strided_cpu_pinned")
@@ -199,10 +200,27 @@ class _CallReader:
                 self._alias[name] = other
             case ast.Call(func=ast.Name(id="copy_if_misaligned" | "get_raw_stream")):
                 pass
+            case _ if (step := parse_optional_step(value, self.sizes)) is not None:
+                self.calls.append(self._torch_step(step, name))
             case ast.Call():
                 self._call(value, result=name)
             case _:
                 pass
+
+    def _torch_step(self, step: TensorStep, result: str) -> Call:
+        """A step in plain torch: it reads a run of a buffer, and makes a tensor of its type."""
+        source = self._read_name(step.source)
+        read = self.buffers.get(source)
+        item = _ITEM_BYTES.get(read.dtype) if read else None
+        bytes_read = step.elements * item if step.elements is not None and item else None
+        is_known = step.shape is not None and item is not None
+        size = prod(step.shape or ()) * (item or 0) if is_known else None
+        self.buffers[result] = Buffer(result, step.shape or (), (), read.dtype if read else "", size)
+        self._mark_written([result])
+        maker = next((call for call in reversed(self.calls) if call.is_triton and source in call.writes), None)
+        nodes, ops = (maker.nodes, maker.ops) if maker else ((), ())
+        part = {} if bytes_read is None else {source: bytes_read}
+        return Call(f"torch.{step.operator}", False, (), (source,), (result,), nodes, ops, read_bytes=part)
 
     def _reinterpreted(self, name: str, other: str, shape: ast.expr, strides: ast.expr, *, is_reuse: bool) -> None:
         """A view of `other`, or a new tensor that takes over its memory (`# reuse`)."""
@@ -237,7 +255,7 @@ class _CallReader:
     ) -> None:
         if not kernel.signature[parameter].startswith("*"):
             return
-        is_in_out = parameter.startswith("in_out_ptr") or parameter in kernel.mutated
+        is_in_out = parameter.startswith(("in_out_ptr", "ws_ptr")) or parameter in kernel.mutated
         if not is_in_out and not parameter.startswith("out_ptr"):
             reads.append(self._read_name(name))
         elif is_in_out and (kernel.category == CPP or _is_loaded(kernel.source, parameter)):
