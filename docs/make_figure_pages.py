@@ -1,19 +1,17 @@
-"""Write docs/engine.md and docs/sanitizer.md from their templates (*.md.in) and the figures in benchmarks/results.
+"""Write docs/engine.md, docs/observer.md and docs/sanitizer.md from their templates and benchmarks/results.
 
     python docs/make_figure_pages.py
 
-The templates' lines `{{ name }}` are replaced by the tables made here.
+A line `{{ name }}` of a template (*.md.in) is replaced by a table that is made here.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
+from figure_tables import ROOT, made_with, result, table
+from observer_tables import offline_code, offline_differences
+
 DOCS = ROOT / "docs"
 
 GROUPS = {
@@ -31,22 +29,6 @@ FOUND = {
     "interpreter": ("raised", ""),
 }
 """Tool → its counts of faults found, and of those found on a marked line."""
-
-
-def result(name: str) -> dict[str, Any]:
-    return json.loads((RESULTS / f"{name}.json").read_text())
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
-
-
-def made_with(record: dict[str, Any]) -> str:
-    """`2026-12-02, torch 2.13.0, Triton 3.7.1, 2 cores`: where a table's figures come from."""
-    versions = record["versions"]
-    machine = record.get("gpu") or f"{record['cores']} cores"
-    return f"{record['date'][:10]}, torch {versions['torch']}, Triton {versions['triton']}, {machine}"
 
 
 def speed() -> str:
@@ -268,6 +250,10 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "missed": missed,
         "not run": not_run,
         "speed": checking_speed,
+    },
+    "observer": {
+        "offline code": offline_code,
+        "offline differences": offline_differences,
     },
 }
 

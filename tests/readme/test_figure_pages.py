@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from types import ModuleType
 
 import pytest
@@ -14,6 +15,8 @@ MAKER = ROOT / "docs" / "make_figure_pages.py"
 
 
 def load_maker() -> ModuleType:
+    if str(MAKER.parent) not in sys.path:
+        sys.path.append(str(MAKER.parent))
     spec = importlib.util.spec_from_file_location("make_figure_pages", MAKER)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
