@@ -17,10 +17,11 @@ from unittest.mock import patch
 import torch
 
 from tilesight.capture.inductor.choices import nothing_timed
+from tilesight.capture.inductor.fusion import Heard, hear_fusion
 from tilesight.capture.inductor.graph import CompiledGraph, Undecided
 from tilesight.capture.inductor.nodes import input_sources, is_library_file, read_nodes, user_line
 from tilesight.capture.inductor.pretend import pretend
-from tilesight.capture.inductor.record import Recorded, graph_break, hear_fusion, region_of
+from tilesight.capture.inductor.record import Recorded, graph_break, region_of
 from tilesight.errors import CaptureError, InputError, TilesightError, UnsupportedError
 from tilesight.targets import Target
 
@@ -197,12 +198,13 @@ def _code_kept(made: list[Recorded], *, until_backward: bool) -> Generator[None]
     functorch: Any = import_module("torch._functorch.config")
     compile_fx: Any = import_module("torch._inductor.compile_fx")
     undecided: list[Undecided] = []
+    heard = Heard()
 
     def keep(self: Any) -> Any:
         record = Recorded(undecided=[*undecided])
         undecided.clear()
-        with hear_fusion(record):
-            record.keep(self)
+        record.keep(self, heard)
+        heard.forget()
         made.append(record)
         if not until_backward:
             raise _CodeIsReadyError
@@ -213,6 +215,7 @@ def _code_kept(made: list[Recorded], *, until_backward: bool) -> Generator[None]
         patch.object(lowering.GraphLowering, "compile_to_module", keep),
         patch.object(compile_fx, "cudagraphify", lambda model, *_, **__: model),  # wraps what is never called here
         nothing_timed(undecided),
+        hear_fusion(heard),
         functorch.patch(force_non_lazy_backward_lowering=until_backward),
     ):
         yield

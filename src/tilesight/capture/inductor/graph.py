@@ -18,6 +18,8 @@ class Node:
         bytes: of all its tensor results; None for symbolic shapes
         is_view: its result shares memory with an input
         source, code: the user's file:line and the text there
+        origin: of an ATen node the Dynamo node that it came from, under either of its names; of a Dynamo node its
+            first name, where it was renamed after the user's variable
     """
 
     name: str
@@ -30,6 +32,7 @@ class Node:
     is_view: bool = False
     source: str = ""
     code: str = ""
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,39 @@ class Call:
 
 @dataclass(frozen=True)
 class Unfused:
-    """A pair of scheduler nodes that Inductor did not fuse, and its words for why."""
+    """A pair of scheduler nodes that Inductor looked at and did not fuse.
+
+    Args:
+        a, b: the scheduler's names, such as `op0_op1`
+        reason: its words for why; empty where it would have fused them
+        rule: the words before their figures are put in, the same for all pairs that one rule keeps apart
+        figures: what the rule was told
+        groups: positions of the groups that they ended in
+    """
 
     a: str
     b: str
     reason: str
+    rule: str = ""
+    figures: tuple[str, ...] = ()
+    groups: tuple[int, int] = (-1, -1)
+
+
+@dataclass(frozen=True)
+class FusedGroup:
+    """What Inductor's scheduler keeps together: one kernel, one extern call, or nothing that runs.
+
+    Args:
+        operations: the scheduler's names of what is in it
+        buffers: what it makes, and the graph inputs that it writes into
+        kind: `fused`, `template`, `extern` or `nothing`
+        values: ATen nodes by name of a value in its kernel's code
+    """
+
+    operations: tuple[str, ...]
+    buffers: tuple[str, ...]
+    kind: str
+    values: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True)
@@ -135,7 +166,8 @@ class CompiledRegion:
         fx, aten: Dynamo's graph, and the ATen graph after Inductor's passes
         code: the generated wrapper with its kernels
         kernels, calls, buffers, outputs: what the wrapper holds, in its order
-        unfused: pairs left apart
+        groups: what the scheduler kept together, in the order of the code
+        unfused: pairs of groups that it looked at and left apart
         buffer_nodes: ATen node names behind each buffer and scheduler operation
         input_sources: where each placeholder comes from, such as `L['x']`, in order
         output_nodes: the ATen node behind each output; empty for what is no tensor
@@ -158,6 +190,7 @@ class CompiledRegion:
     output_nodes: tuple[str, ...] = ()
     sizes: dict[str, int] = field(default_factory=dict[str, int])
     undecided: tuple[Undecided, ...] = ()
+    groups: tuple[FusedGroup, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ import torch
 from tilesight.capture.inductor.choices import nothing_timed
 from tilesight.capture.inductor.compile import dynamos_own, first_line, innermost, quiet, reproducible_config
 from tilesight.capture.inductor.execute import load_wrapper
+from tilesight.capture.inductor.fusion import Heard, hear_fusion
 from tilesight.capture.inductor.graph import Undecided
 from tilesight.capture.inductor.nodes import input_sources, read_nodes
 from tilesight.capture.inductor.pretend import pretend
-from tilesight.capture.inductor.record import Recorded, graph_break, hear_fusion
+from tilesight.capture.inductor.record import Recorded, graph_break
 from tilesight.capture.inductor.target_device import move_graph, move_inputs
 from tilesight.capture.launches import EngineSession, installed_session, lent_again
 from tilesight.errors import CaptureError, TilesightError
@@ -108,16 +109,17 @@ def _run_on_engine(log: LiveLog) -> Generator[None]:
     """While it lasts, a GraphLowering's code becomes a callable that runs it on the engine."""
     lowering: Any = import_module("torch._inductor.graph")
     record = Recorded()
+    heard = Heard()
 
     def compile_to_module(self: Any) -> Any:
-        record.keep(self)
+        record.keep(self, heard)
         record.undecided = [*log.undecided]
         log.undecided.clear()
         log.recorded.append(record)
         call = _timed(load_wrapper(record.code, _constants(self)), log, len(log.recorded) - 1)
         return types.SimpleNamespace(call=call, __file__="<generated wrapper>", key="")
 
-    with patch.object(lowering.GraphLowering, "compile_to_module", compile_to_module), hear_fusion(record):
+    with patch.object(lowering.GraphLowering, "compile_to_module", compile_to_module), hear_fusion(heard):
         yield
 
 

@@ -43,7 +43,19 @@ def _read_node(node: Any) -> Node:
         is_view=_is_view(node),
         source=source,
         code=code,
+        origin=_origin(node),
     )
+
+
+def _origin(node: Any) -> str:
+    """The Dynamo node behind an ATen one, a backward one too; the first name of a Dynamo node."""
+    sources = node.meta.get("from_node") or ()
+    while sources and sources[-1].from_node:
+        sources = sources[-1].from_node
+    if sources:
+        return str(sources[-1].name)
+    stack = node.meta.get("source_fn_stack") or node.meta.get("fwd_source_fn_stack") or ()
+    return str(stack[-1][0]) if stack else ""
 
 
 def _tensors(value: Any) -> list[Any]:

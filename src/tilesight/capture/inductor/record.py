@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
-from unittest.mock import patch
 
-from tilesight.capture.inductor.graph import CompiledRegion, GraphBreak, Node, Undecided, Unfused
+from tilesight.capture.inductor.fusion import Heard, read_groups, read_unfused
+from tilesight.capture.inductor.graph import CompiledRegion, FusedGroup, GraphBreak, Node, Undecided, Unfused
 from tilesight.capture.inductor.nodes import is_library_file, output_nodes, read_nodes
 from tilesight.capture.inductor.wrapper import read_wrapper
 
@@ -28,9 +26,10 @@ class Recorded:
     graph: str = "inference"
     output_nodes: tuple[str, ...] = ()
     undecided: list[Undecided] = field(default_factory=list[Undecided])
+    groups: tuple[FusedGroup, ...] = ()
 
-    def keep(self, lowering: Any) -> None:
-        """Generate the code of a GraphLowering, and keep it with the graph it came from."""
+    def keep(self, lowering: Any, heard: Heard) -> None:
+        """Generate the code of a GraphLowering, and keep it with the graph it came from and what was heard."""
         code = lowering.codegen()[0]
         self.code = str(getattr(code, "value", code))
         module: Any = import_module("torch._inductor.graph")
@@ -40,6 +39,8 @@ class Recorded:
         self.aten = read_nodes(graph)
         self.output_nodes = output_nodes(graph)
         self.buffer_nodes = _origins(lowering.scheduler)
+        self.groups = read_groups(lowering.scheduler, heard.lines)
+        self.unfused = read_unfused(heard, self.groups)
 
 
 def region_of(recorded: Recorded) -> CompiledRegion:
@@ -60,6 +61,7 @@ def region_of(recorded: Recorded) -> CompiledRegion:
         output_nodes=recorded.output_nodes,
         sizes=sizes,
         undecided=tuple(recorded.undecided),
+        groups=recorded.groups,
     )
 
 
@@ -78,19 +80,6 @@ def _origins(scheduler: Any) -> dict[str, tuple[str, ...]]:
             for name in {part.get_name(), *part.get_buffer_names()}:
                 origins[name] = names
     return origins
-
-
-@contextlib.contextmanager
-def hear_fusion(record: Recorded) -> Generator[None]:
-    """Note in the record each pair that the scheduler leaves apart, while the block lasts."""
-    scheduler: Any = import_module("torch._inductor.scheduler")
-
-    def note(self: Any, reason: str, *args: Any) -> None:
-        self.reason, self.args = reason, args
-        record.unfused.append(Unfused(self.name1, self.name2, reason % args if args else reason))
-
-    with patch.object(scheduler.WhyNoFuse, "__call__", note):
-        yield
 
 
 def graph_break(graph_module: Any) -> GraphBreak | None:
