@@ -130,8 +130,10 @@ def _gather_box(lanes: Lanes, lattice: Lattice | None, fill: Array) -> Array | N
 def _gather_each(lanes: Lanes, fill: Array, undefined: Array) -> tuple[Array, Mask | None]:
     """The lanes one by one, by index."""
     index, inside = lanes.locate()
-    wanted = inside if lanes.mask is None else inside & lanes.mask
     elements = lanes.elements()
+    if lanes.mask is None and lanes.all_inside:
+        return elements.take(index), None
+    wanted = inside if lanes.mask is None else inside & lanes.mask
     if wanted.all():
         return elements.take(index), None
     found = elements.take(np.where(wanted, index, 0)) if len(elements) else undefined
@@ -212,7 +214,7 @@ def begin_access(
     if not chunk.hear_before and not chunk.hear_after:
         return None
     outside = None
-    if chunk.hear_before and lanes.window(lanes.lattice()) is None:
+    if chunk.hear_before and lanes.window(lanes.lattice()) is None and not lanes.all_inside:
         outside = outside_lanes(lanes.mask, lanes.locate()[1])
     access = Access(
         kind=kind,

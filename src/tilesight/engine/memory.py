@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilesight.engine.launch import Memory
-from tilesight.engine.values import UNKNOWN_ROOT, Array, LaneSum, Mask, Pointer, spread_integers, terms_of
+from tilesight.engine.values import UNKNOWN_ROOT, Array, LaneSum, Mask, Pointer, bounds_of, spread_integers, terms_of
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,42 @@ class Lanes:
 
     def locate(self) -> tuple[Array, Mask]:
         """Element index of each lane, and which lanes lie inside the tensor at an element's boundary."""
+        return self._located
+
+    @cached_property
+    def all_inside(self) -> bool:
+        """Whether every lane, masked off or not, is known to lie inside the tensor, without a look at each."""
+        if self.memory is None or self._index is None:
+            return False
+        low, high = bounds_of(self.address)
+        return (
+            low >= self.memory.address and high <= self.memory.address + len(self.memory.data) - self.storage.itemsize
+        )
+
+    @cached_property
+    def _index(self) -> LaneSum | None:
+        """The element index of each lane as a sum; None where the addresses are none or lie between elements."""
+        terms = terms_of(self.address)
+        if self.memory is None or terms is None:
+            return None
+        item, offset = self.storage.itemsize, -self.memory.address
+        steps: dict[int, Array] = {}
+        for axis, term in terms.items():
+            first = int(term.reshape(-1)[0])
+            offset += first
+            steps[axis] = term - first
+        if item > 1:
+            if offset % item or any((step & (item - 1)).any() for step in steps.values()):
+                return None
+            steps = {axis: step >> (item.bit_length() - 1) for axis, step in steps.items()}
+        first_axis = next(iter(steps))
+        steps[first_axis] = steps[first_axis] + offset // item
+        return LaneSum(np.dtype(np.int64), steps)
+
+    @cached_property
+    def _located(self) -> tuple[Array, Mask]:
+        if self._index is not None and self.all_inside:
+            return self._index.array, np.broadcast_to(np.True_, self._index.array.shape)
         address = spread_integers(self.address)
         if self.memory is None:
             return np.zeros_like(address), np.zeros(address.shape, np.bool_)

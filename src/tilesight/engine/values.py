@@ -93,8 +93,8 @@ class LaneSum:
     def array(self) -> Array:
         """The lanes spread out; computed once."""
         if self._array is None:
-            low, high = self.bounds
-            narrow = self.dtype if self.dtype.itemsize < 8 and low >= -(1 << 31) and high < 1 << 31 else np.int64
+            is_narrow = self.dtype.itemsize < 8 and self.bounds[0] >= -(1 << 31) and self.bounds[1] < 1 << 31
+            narrow = self.dtype if is_narrow else np.int64
             parts = [term.astype(narrow) for term in self.terms.values()]
             total = parts[0]
             for part in parts[1:]:
@@ -147,6 +147,11 @@ def spread(value: Any) -> Any:
 
 def spread_integers(value: Array | LaneSum) -> Array:
     return value.array if isinstance(value, LaneSum) else value
+
+
+def bounds_of(value: Array | LaneSum) -> tuple[int, int]:
+    """The lowest and the highest lane of integers."""
+    return value.bounds if isinstance(value, LaneSum) else (int(value.min()), int(value.max()))
 
 
 def varying_axes(array: Array) -> tuple[int, ...]:

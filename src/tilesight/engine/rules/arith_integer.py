@@ -13,6 +13,7 @@ from tilesight.engine.values import (
     Array,
     LaneSum,
     add_lanes,
+    bounds_of,
     scale_lanes,
     spread_integers,
     varying_axes,
@@ -216,14 +217,10 @@ def _answer_from_bounds(predicate: str, lhs: Lanes, rhs: Lanes) -> bool | None:
     """The answer when it is the same in all lanes of a lane sum: most masks of most chunks."""
     if predicate in ("eq", "ne") or not (isinstance(lhs, LaneSum) or isinstance(rhs, LaneSum)):
         return None
-    (left_low, left_high), (right_low, right_high) = _bounds(lhs), _bounds(rhs)
+    (left_low, left_high), (right_low, right_high) = bounds_of(lhs), bounds_of(rhs)
     compare: Any = SIGNED_PREDICATES[predicate]
     extremes = bool(compare(left_low, right_high)), bool(compare(left_high, right_low))
     return extremes[0] if extremes[0] == extremes[1] else None
-
-
-def _bounds(value: Lanes) -> tuple[int, int]:
-    return value.bounds if isinstance(value, LaneSum) else (int(value.min()), int(value.max()))
 
 
 @frame_rule("arith.addui_extended")
