@@ -45,7 +45,7 @@ def test_version() -> None:
     ("arguments", "message"),
     [
         (["frob"], "tilesight: No such command 'frob'"),
-        (["observe"], "tilesight: Missing argument 'FILE.py:NAME|PATH'"),
+        (["observe"], "tilesight: Missing argument 'FILE.py:NAME|MODULE:NAME|PATH'"),
         (["observe", "a.py:f", "--nope"], "tilesight: No such option"),
         (["compare", "a.py:C", "--lang", "fr"], "tilesight: Invalid value for '--lang'"),
         (["compare", "a.py:C", "more"], "tilesight: Got unexpected extra argument"),

@@ -1,13 +1,14 @@
-"""Find what `FILE.py:NAME` names: load the file, look up the name, prepare it for capture."""
+"""Find what `FILE.py:NAME` or `package.module:NAME` names: load it, look up the name, prepare it for capture."""
 
 from __future__ import annotations
 
 import copy
 import difflib
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import util
+from importlib import import_module, util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,30 +18,125 @@ import torch
 from tilesight.capture.inputs import fake_tensor, parse_inputs, spec_of
 from tilesight.errors import InputError, TilesightError
 
+_MODULE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d][\w.]*)")
+EXPECTED = "an existing Python file, as FILE.py:NAME, or a module, as package.module:NAME"
+
 
 @dataclass(frozen=True)
 class Spec:
-    """A `FILE.py:NAME` taken apart; `name` is empty where none was given."""
+    """A `FILE.py:NAME` or `package.module:NAME` taken apart.
+
+    Args:
+        path: the file, also that of a module
+        name: empty where none was given
+        module: the module's dotted name; empty for a file
+    """
 
     path: Path
     name: str
+    module: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.name}" if self.name else str(self.path)
+        where = self.module or str(self.path)
+        return f"{where}:{self.name}" if self.name else where
 
 
 def parse_spec(text: str) -> Spec:
-    """The file and the name in `FILE.py:NAME`.
+    """The file and the name in `FILE.py:NAME`, or the module and the name in `package.module:NAME`.
 
-    Raises: InputError: when the file does not exist or is no Python file
+    Raises: InputError: when the file or module does not exist or is no Python
     """
+    dotted = _MODULE.fullmatch(text)
+    if dotted is not None and ".py:" not in text:
+        return Spec(_find_module(dotted["module"], text), dotted["name"], dotted["module"])
     file, _, name = text.partition(".py:") if ".py:" in text else (text, "", "")
     path = Path(f"{file}.py" if name or text.endswith(".py:") else file)
     if not path.is_file():
-        raise InputError("no such file", where=str(path), expected="an existing Python file, as FILE.py:NAME")
+        raise InputError("no such file", where=str(path), expected=EXPECTED)
     if path.suffix != ".py":
         raise InputError("not a Python file", where=str(path), expected="a .py file, as FILE.py:NAME")
     return Spec(path, name)
+
+
+def _find_module(name: str, text: str) -> Path:
+    """The module's file, looked for here first, as `python -m` does; packages around it are imported."""
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found = util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if not _is_part(error.name, name):
+            raise _not_loaded(error, name, Path(text)) from error
+        found = None
+    except (Exception, SystemExit) as error:
+        raise _not_loaded(error, name, Path(text)) from error
+    if found is None:
+        missing = next(part for part in _prefixes(name) if part == name or not _exists(part))
+        raise InputError(
+            f"no module named {missing!r}", where=text, expected=EXPECTED, next_step=f"looked in {folder} too"
+        )
+    if found.origin is None:
+        raise InputError(f"{name} is a folder without code", where=text, expected=EXPECTED)
+    return Path(found.origin)
+
+
+def _prefixes(name: str) -> list[str]:
+    """`a`, `a.b` and `a.b.c` for `a.b.c`."""
+    parts = name.split(".")
+    return [".".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def _exists(name: str) -> bool:
+    try:
+        return util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _is_part(missing: str | None, name: str) -> bool:
+    """What is missing is the module asked for or a package around it, no dependency."""
+    return missing in _prefixes(name)
+
+
+def load(spec: Spec) -> ModuleType:
+    """The file or the module that a spec names.
+
+    Raises: InputError: when it raises while it is loaded
+    """
+    if not spec.module:
+        return load_file(spec.path)
+    try:
+        return import_module(spec.module)
+    except TilesightError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _not_loaded(error, spec.module, spec.path) from error
+
+
+def _not_loaded(error: BaseException, module: str, path: Path) -> InputError:
+    """What a module raised while it was imported, at the line of its own, or of what it imports, that raised."""
+    return InputError(
+        describe(error), where=_line_of_import(error) or line_of(error, path), next_step=_next_step(error, module)
+    )
+
+
+def _line_of_import(error: BaseException) -> str:
+    """file:line of the deepest frame that is neither the import system's nor Tilesight's."""
+    trace, found = error.__traceback__, ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(("<frozen", str(Path(__file__).parents[1]))) and "importlib" not in file:
+            found = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return "" if isinstance(error, SyntaxError) else found
+
+
+def _next_step(error: BaseException, what: str) -> str:
+    """What the reader can do about code that does not load."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"install {error.name.split('.')[0]} beside tilesight, or run tilesight where it is installed"
+    return f"mend {what}"
 
 
 def load_file(path: Path) -> ModuleType:
@@ -60,7 +156,9 @@ def load_file(path: Path) -> ModuleType:
     except TilesightError:
         raise
     except (Exception, SystemExit) as error:
-        raise InputError(describe(error), where=line_of(error, path), next_step="mend the file") from error
+        raise InputError(
+            describe(error), where=line_of(error, path), next_step=_next_step(error, "the file")
+        ) from error
     finally:
         sys.path.remove(folder)
     return module

@@ -18,7 +18,7 @@ SHAPES_HELP = (
 
 
 @click.command("check", short_help="The sanitizer and the correctness matrix.")
-@click.argument("spec", metavar="FILE.py:NAME")
+@click.argument("spec", metavar="FILE.py:NAME|MODULE:NAME")
 @click.option("--shapes", metavar="SHAPES", help=SHAPES_HELP)
 @click.option("--dtypes", metavar="LIST", help="Dtypes of the floating-point inputs, such as f32,bf16.")
 @click.option("--scale-to", metavar="N", help="Check address arithmetic at N elements too, such as 2**33.")

@@ -12,7 +12,7 @@ from tilesight.roads.model import Comparison, is_fault
 
 
 @click.command("compare", short_help="Eager, compiled and hand-written side by side.")
-@click.argument("spec", metavar="FILE.py:CASE")
+@click.argument("spec", metavar="FILE.py:CASE|MODULE:CASE")
 @click.option("--on", metavar="gpu|TARGET", help="Where to measure or what to predict for.")
 @target_option
 @output_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -61,8 +62,13 @@ def describe_failure(error: Exception, spec: str) -> tuple[str, int]:
 
 
 def _file_of(spec: str) -> Path | None:
+    """The file that a spec names, or that of the module it names, once that is loaded."""
     file, found, _ = spec.partition(".py")
-    return Path(file + found).resolve() if found else None
+    if found:
+        return Path(file + found).resolve()
+    module = sys.modules.get(spec.partition(":")[0])
+    origin = getattr(module, "__file__", None)
+    return Path(origin).resolve() if origin else None
 
 
 def _place_in(error: BaseException, file: Path | None) -> str:

@@ -15,7 +15,7 @@ from tilesight.cli.saved_work import is_saved_work
 
 
 @click.command("observe", short_help="The compiled road of a function or module.")
-@click.argument("spec", metavar="FILE.py:NAME|PATH", required=False)
+@click.argument("spec", metavar="FILE.py:NAME|MODULE:NAME|PATH", required=False)
 @click.option("--inputs", metavar="TYPES", help='Such as "f32[100000],f32[100000]"; else example_inputs() is called.')
 @target_option
 @click.option("--mode", metavar="MODE", help="torch.compile's mode, such as max-autotune.")
@@ -47,7 +47,7 @@ def command(
     breaks, fusions, bytes, times.
     """
     if spec is None and diff is None:
-        raise click.UsageError("Missing argument 'FILE.py:NAME|PATH'.")
+        raise click.UsageError("Missing argument 'FILE.py:NAME|MODULE:NAME|PATH'.")
     if spec is not None and diff is not None:
         raise click.UsageError("--diff A.json B.json stands alone.")
     with failures_in_one_line(debug=outputs.debug, spec=spec or ""):

@@ -16,7 +16,7 @@ from tilesight.roads.model import is_fault
     short_help="The hand-written road of a launch or script.",
     context_settings={"ignore_unknown_options": True},
 )
-@click.argument("spec", metavar="SCRIPT.py|FILE.py:LAUNCH")
+@click.argument("spec", metavar="SCRIPT.py|FILE.py:LAUNCH|MODULE:LAUNCH")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 @target_option
 @output_options

@@ -13,7 +13,7 @@ from tilesight.capture.case import Case
 from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.capture.lent.lend import lend_missing_gpu
 from tilesight.capture.provenance import Provenance
-from tilesight.capture.subject import load_file, look_up, parse_spec
+from tilesight.capture.subject import load, look_up, parse_spec
 from tilesight.engine import ExecutionOptions
 from tilesight.errors import InputError
 from tilesight.roads.check_launches import CheckObserver
@@ -62,7 +62,7 @@ def check_spec(
     lent = lend_missing_gpu(find_target(target))
     session = _session(target, options, lent)
     with session, lent or contextlib.nullcontext():
-        subject = look_up(load_file(parsed.path), parsed)
+        subject = look_up(load(parsed), parsed)
         if isinstance(subject, Case):
             subject = replace(subject, name=subject.name or f"{parsed.path.stem}:{parsed.name}")
         elif not callable(subject):

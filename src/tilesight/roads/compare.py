@@ -15,7 +15,7 @@ from tilesight.capture.inductor.on_engine import capture
 from tilesight.capture.launches import EngineSession
 from tilesight.capture.lent.lend import lend_missing_gpu
 from tilesight.capture.numerics import Verdict, judge, reference_outputs
-from tilesight.capture.subject import describe, load_file, look_up, parse_spec
+from tilesight.capture.subject import describe, load, look_up, parse_spec
 from tilesight.errors import InputError, TilesightError, UnsupportedError
 from tilesight.ledger import KernelTrafficEstimate, moved_bytes, round_trips
 from tilesight.ledger.model import Bytes, RoundTrip
@@ -47,7 +47,7 @@ def compare_spec(spec: str, *, on: str | None, target: str) -> Comparison:
     chosen = find_target(target)
     lent = lend_missing_gpu(chosen)
     with EngineSession(int(chosen.arch), is_pinned=True, lent=lent), lent or contextlib.nullcontext():
-        case = look_up(load_file(parsed.path), parsed)
+        case = look_up(load(parsed), parsed)
         if not isinstance(case, Case):
             kind = type(case).__name__
             raise InputError(f"{parsed.name} is of type {kind}", where=str(parsed.path), expected="a tilesight.Case")

@@ -13,7 +13,7 @@ from tilesight.capture.inductor.graph import CompiledGraph
 from tilesight.capture.inductor.on_engine import ask_gradients, capture
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inputs import fake_inputs, fake_mode, parse_inputs, real_inputs, spec_of
-from tilesight.capture.subject import inputs_for, load_file, look_up, parse_spec, with_fake_weights, without_weights
+from tilesight.capture.subject import inputs_for, load, look_up, parse_spec, with_fake_weights, without_weights
 from tilesight.errors import TilesightError
 from tilesight.ledger.model import KernelTraffic
 from tilesight.roads.compiled import execute_compiled, execute_training, traffic_by_call
@@ -33,7 +33,7 @@ def observe_spec(
     """The Observation of `FILE.py:NAME`.
 
     Args:
-        spec: FILE.py:NAME, a function, an nn.Module class or an instance
+        spec: FILE.py:NAME or package.module:NAME, a function, an nn.Module class or an instance
         inputs: a text such as "f32[100000]"; None asks `example_inputs()`
         target: name of a GPU
         mode, dynamic: torch.compile's
@@ -42,7 +42,7 @@ def observe_spec(
     """
     chosen = find_target(target)
     parsed = parse_spec(spec)
-    module = load_file(parsed.path)
+    module = load(parsed)
     found = look_up(module, parsed)
     subject = without_weights(found, parsed)
     specs = inputs_for(found, module, inputs, parsed)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tilesight.capture.launch_errors import explain_failure
 from tilesight.capture.launches import EngineSession
 from tilesight.capture.lent.lend import lend_missing_gpu
-from tilesight.capture.subject import load_file, look_up, parse_spec
+from tilesight.capture.subject import load, look_up, parse_spec
 from tilesight.errors import InputError, TilesightError
 from tilesight.roads.model import Trace
 from tilesight.roads.run import run_script
@@ -20,7 +20,7 @@ def trace_spec(spec: str, args: Sequence[str], *, target: str) -> list[Trace]:
     """The Traces of every launch of a script, or of one launch function in a file.
 
     Args:
-        spec: SCRIPT.py, run with `args`, or FILE.py:LAUNCH, a function without arguments
+        spec: SCRIPT.py, run with `args`, or FILE.py:LAUNCH or package.module:LAUNCH, a function without arguments
         target: name of a GPU
     Raises:  InputError: when the file, the name or what it runs can't be used
     """
@@ -41,7 +41,7 @@ def _trace_launch(spec: str, target: str) -> list[Trace]:
     chosen = find_target(target)
     lent = lend_missing_gpu(chosen)
     with EngineSession(int(chosen.arch), is_pinned=True, lent=lent), lent or contextlib.nullcontext():
-        launch = look_up(load_file(parsed.path), parsed)
+        launch = look_up(load(parsed), parsed)
         if not callable(launch):
             kind = type(launch).__name__
             raise InputError(
