@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilesight.ledger.graph import KernelTrafficEstimate, OpTraffic, ideal_bytes, moved_bytes, round_trips
-from tilesight.ledger.model import Ledger
+from tilesight.ledger.model import Ledger, RoundTrip
 
 
 def account(
@@ -15,7 +15,7 @@ def account(
     outputs: Sequence[str] = (),
     kernel_outputs: Sequence[str] = (),
 ) -> Ledger:
-    """Bytes of one graph run op by op, compiled and ideally, with the round trips of the first two.
+    """Bytes of one graph run op by op, compiled and ideally, with the round trips of the first two, the dearest first.
 
     A road that is None is not measured, which differs from an empty one that moves nothing.
 
@@ -30,6 +30,11 @@ def account(
         eager_bytes=None if ops is None else moved_bytes(ops),
         compiled_bytes=None if kernels is None else moved_bytes(kernels),
         ideal_bytes=None if ops is None else ideal_bytes(ops, outputs),
-        round_trips=() if kernels is None else round_trips(kernels, returned_buffers),
-        eager_round_trips=() if ops is None else round_trips(ops, outputs),
+        round_trips=() if kernels is None else _by_cost(round_trips(kernels, returned_buffers)),
+        eager_round_trips=() if ops is None else _by_cost(round_trips(ops, outputs)),
     )
+
+
+def _by_cost(trips: Sequence[RoundTrip]) -> tuple[RoundTrip, ...]:
+    """The dearest first; what costs the same in the order of the calls."""
+    return tuple(sorted(trips, key=lambda trip: -trip.bytes))

@@ -162,6 +162,12 @@ CHINESE: dict[str, str] = {
     "out_of_bounds": "越界",
     "a": "甲",
     "b": "乙",
+    "of_graph": "图",
+    "graph_inference": "推理",
+    "graph_forward": "前向",
+    "graph_backward": "反向",
+    "not_fused_time": "字节：若两者合成一个 kernel 便不必搬运的量；预测：这些字节除以 {target} 的带宽。"
+    "甲、乙两列是 ATen 节点。",
     "reason": "理由",
     "source": "行",
     "part": "部分",

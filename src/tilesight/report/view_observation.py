@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tilesight.ledger.model import Ledger, RoundTrip
 from tilesight.report.catalogue import Catalogue
@@ -34,6 +35,8 @@ KERNEL_COLUMNS = (
     "kernel", "kind", "ops", "lines", "grid", "config", "requested", "touched", "dram", "flops",
     "registers", "spills", "shared", "occupancy", "predicted",
 )  # fmt: skip
+SHOWN_NODES = 3
+"""ATen nodes of a kernel that are named in a table."""
 
 
 def observation_view(words: Catalogue, seen: Observation, prefix: str = "") -> ReportView:
@@ -142,14 +145,17 @@ def compile_facts(words: Catalogue, seen: Observation) -> tuple[Fact, ...]:
 
 def kernels_table(words: Catalogue, kernels: Sequence[Kernel]) -> Table | None:
     """One row a kernel: what it runs, how it is launched, what it moves and uses."""
-    return table(words, KERNEL_COLUMNS, [_kernel_row(kernel) for kernel in kernels]) if kernels else None
+    several = len({kernel.graph for kernel in kernels}) > 1
+    columns = (KERNEL_COLUMNS[0], "of_graph", *KERNEL_COLUMNS[1:]) if several else KERNEL_COLUMNS
+    return table(words, columns, [_kernel_row(words, kernel) for kernel in kernels]) if kernels else None
 
 
-def _kernel_row(kernel: Kernel) -> Row:
+def _kernel_row(words: Catalogue, kernel: Kernel) -> Row:
     is_triton = kernel.kind == "triton"
     absent = None if is_triton else Cell("–")
     return {
         "kernel": Cell(kernel.name),
+        "of_graph": Cell(words.known(f"graph_{kernel.graph}", kernel.graph)),
         "kind": Cell(kernel.kind),
         "ops": Cell(", ".join(kernel.ops)),
         "lines": Cell(", ".join(map(short_source, kernel.source_lines)), "\n".join(kernel.source_lines)),
@@ -182,13 +188,30 @@ def _trip_row(words: Catalogue, road: str, trip: RoundTrip) -> Row:
 
 
 def not_fused_table(words: Catalogue, seen: Observation) -> Table | None:
+    """The pairs left apart, the dearest first: who they are, why, and what that costs."""
     if not seen.not_fused:
         return None
     rows: list[Row] = [
-        {"a": Cell(pair.a), "b": Cell(pair.b), "reason": Cell(pair.reason), "bytes": bytes_cell(pair.bytes)}
+        {
+            "a": _nodes_cell(pair.a),
+            "b": _nodes_cell(pair.b),
+            "tensor": Cell(", ".join(pair.tensors)),
+            "bytes": bytes_cell(pair.bytes),
+            "predicted": figure(pair.predicted_us, microseconds_text),
+            "reason": Cell(f"{pair.reason}: {pair.meaning}" if pair.meaning else pair.reason),
+        }
         for pair in seen.not_fused
     ]
-    return table(words, ("a", "b", "reason", "bytes"), rows)
+    shown = table(words, ("a", "b", "tensor", "bytes", "predicted", "reason"), rows)
+    is_predicted = any(pair.predicted_us is not None for pair in seen.not_fused)
+    return replace(shown, caption=words("not_fused_time", target=seen.target)) if is_predicted else shown
+
+
+def _nodes_cell(nodes: str) -> Cell:
+    """ATen nodes that a kernel runs; of many the first and the last."""
+    names = nodes.split(" + ")
+    short = nodes if len(names) <= SHOWN_NODES else f"{names[0]} … {names[-1]} ({len(names)})"
+    return Cell(short, nodes if short != nodes else "")
 
 
 def breaks_table(words: Catalogue, seen: Observation) -> Table | None:

@@ -10,7 +10,8 @@ from tilesight.capture.inductor.choices import PADDING
 from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion, Node
 from tilesight.capture.parts import Parts, find_parts
 from tilesight.ledger.model import Bytes, KernelTraffic
-from tilesight.roads.model import Break, CompileTimes, Graph, GraphOp, Kernel, NotFused, Observation
+from tilesight.roads.apart import pairs_left_apart
+from tilesight.roads.model import Break, CompileTimes, Graph, GraphOp, Kernel, Observation
 from tilesight.roads.region_ledger import EagerRecord, ledger_of
 from tilesight.targets import Target
 
@@ -51,7 +52,7 @@ def describe_graph(
         breaks=tuple(Break(each.source, each.reason) for each in graph.breaks),
         kernels=kernels,
         ledger=ledger_of(graph, eager),
-        not_fused=_not_fused(graph),
+        not_fused=pairs_left_apart(graph, target),
         compile=CompileTimes(round(graph.cold_s, 4), _rounded(graph.warm_s), graph.cache),
         output_code=tuple(region.code for region in graph.regions),
         notes=(*notes, *_not_decided(graph)),
@@ -133,20 +134,3 @@ def _user_lines(region: CompiledRegion, call: Call, line_of: Mapping[str, str]) 
         origins = [name for buffer in call.writes for name in region.buffer_nodes.get(buffer, ())]
         lines = [line_of[name] for name in origins if name in line_of]
     return tuple(dict.fromkeys(lines))
-
-
-def _not_fused(graph: CompiledGraph) -> tuple[NotFused, ...]:
-    pairs: dict[tuple[str, str], NotFused] = {}
-    for region in graph.regions:
-        for unfused in region.unfused:
-            a, b = _ops_behind(region, unfused.a), _ops_behind(region, unfused.b)
-            if a != b:
-                pairs.setdefault((a, b), NotFused(a, b, unfused.reason))
-    return tuple(pairs.values())
-
-
-def _ops_behind(region: CompiledRegion, scheduler_name: str) -> str:
-    """The ATen nodes of a scheduler node such as `op0_op1`, joined; its own name where unknown."""
-    parts = scheduler_name.replace("_op", " op").split()
-    names = [name for part in parts for name in region.buffer_nodes.get(part, ())]
-    return " + ".join(dict.fromkeys(reversed(names))) or scheduler_name

@@ -76,12 +76,33 @@ class Kernel:
 
 @dataclass(frozen=True)
 class NotFused:
-    """Two neighbours that Inductor left apart, with its own reason."""
+    """Two neighbours that Inductor left apart, with its own reason, and what that costs.
+
+    Args:
+        a, b: the ATen nodes of the two, in the order of their calls
+        reason: why, in words; Inductor's own where it decided
+        bytes: what one kernel in place of the two would not move; None where a size is unknown
+        kernels: their positions in `kernels`
+        tensors: what the one stores and the other loads, or what both load
+        relation: `producer and consumer` or `same input`
+        decision: `refused` (a rule of Inductor's), `library call`, `one group`, `allowed` or `not asked`
+        rule, figures: Inductor's words without their figures, and the figures
+        meaning: what the rule means; empty where it is not known
+        predicted_us: the bytes over the target's bandwidth; None without a target
+    """
 
     a: str
     b: str
     reason: str
     bytes: int | None = None
+    kernels: tuple[int, ...] = ()
+    tensors: tuple[str, ...] = ()
+    relation: str = ""
+    decision: str = ""
+    rule: str = ""
+    figures: tuple[str, ...] = ()
+    meaning: str = ""
+    predicted_us: float | None = None
 
 
 @dataclass(frozen=True)
