@@ -18,7 +18,7 @@ from tilesight.checks.replay import MOST_PROGRAMS, Replay, spread_programs
 from tilesight.checks.widen import F32, Widened, Wider, can_widen, every_float, widen
 from tilesight.engine.floats import cast_float
 from tilesight.engine.launch import Memory
-from tilesight.engine.listener import Access, Executed, Listener
+from tilesight.engine.listener import Access, AccessKind, Executed, Listener
 from tilesight.engine.values import FLOAT_DTYPES, spread
 from tilesight.ir.module import Module, Operation, Value
 from tilesight.ir.types import FloatType, TensorType, element_type
@@ -32,6 +32,8 @@ LEAST_ROUNDINGS = 2
 LEAST_SHARE = 2
 LEAST_UNIT = 0.25
 """Of a unit: a few stored values may be exact by chance, and rounding them cost nothing."""
+
+STORES_ONLY: frozenset[AccessKind] = frozenset(("store",))
 
 MOST_VALUES = 8192
 """Stored values that an error is measured on, where two programs do not store more."""
@@ -147,6 +149,7 @@ def _widened_once(module: Module, wider: frozenset[tuple[Value, FloatType]], iee
 class Stored(Listener):
     """Collects what each store is given, before it is rounded to the tensor's type."""
 
+    hears_kinds = STORES_ONLY
     widened: Widened
     values: dict[Operation, list[NDArray[np.float64]]] = field(
         default_factory=dict[Operation, list[NDArray[np.float64]]]

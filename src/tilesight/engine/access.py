@@ -211,10 +211,11 @@ def begin_access(
     Which lanes are out of bounds is known here only when somebody listens before the access.
     """
     chunk = frame.chunk
-    if not chunk.hear_before and not chunk.hear_after:
+    hear_before = chunk.hear_before[kind]
+    if not hear_before and not chunk.hear_after[kind]:
         return None
     outside = None
-    if chunk.hear_before and lanes.window(lanes.lattice()) is None and not lanes.all_inside:
+    if hear_before and lanes.window(lanes.lattice()) is None and not lanes.all_inside:
         outside = outside_lanes(lanes.mask, lanes.locate()[1])
     access = Access(
         kind=kind,
@@ -230,15 +231,15 @@ def begin_access(
         values=values,
         lattice=lanes.lattice(),
     )
-    _tell(chunk.hear_before, access)
+    _tell(hear_before, access)
     return access
 
 
 def end_access(frame: Frame, access: Access | None, lanes: Lanes, outside: Mask | None, values: Array) -> None:
     """Tell listeners that memory was touched."""
-    if access is None or not frame.chunk.hear_after:
+    if access is None or not frame.chunk.hear_after[access.kind]:
         return
-    _tell(frame.chunk.hear_after, replace(access, out_of_bounds=outside, values=values))
+    _tell(frame.chunk.hear_after[access.kind], replace(access, out_of_bounds=outside, values=values))
 
 
 def _tell(methods: Sequence[Any], access: Access) -> None:

@@ -19,7 +19,7 @@ from tilesight.engine.chunks import Programs, run_at_once, run_one_by_one, split
 from tilesight.engine.communication import chunks_are_independent, order_is_seen, programs_wait, stored_tensors
 from tilesight.engine.frame import Chunk, Frame, HearAccess, HearStep, Wait
 from tilesight.engine.launch import Launch
-from tilesight.engine.listener import Listener
+from tilesight.engine.listener import ACCESS_KINDS, AccessKind, Listener
 from tilesight.engine.options import ExecutionOptions
 from tilesight.engine.plan import Plan, plan_module
 from tilesight.engine.turns import Turns
@@ -173,8 +173,8 @@ def _run_chunk(
 class _Hearing:
     """The listeners' methods that are overridden; only one is called at a time."""
 
-    before: tuple[HearAccess, ...]
-    after: tuple[HearAccess, ...]
+    before: dict[AccessKind, tuple[HearAccess, ...]]
+    after: dict[AccessKind, tuple[HearAccess, ...]]
     steps: dict[Operation, tuple[HearStep, ...]]
 
     @classmethod
@@ -189,11 +189,15 @@ class _Hearing:
         return cls(before, after, steps)
 
 
-def _overridden(listeners: Sequence[Listener], method: str, lock: threading.Lock | None) -> tuple[HearAccess, ...]:
-    """The bound methods of listeners that do not leave `method` as it is in Listener."""
+def _overridden(
+    listeners: Sequence[Listener], method: str, lock: threading.Lock | None
+) -> dict[AccessKind, tuple[HearAccess, ...]]:
+    """For each kind of access the bound methods of listeners that do not leave `method` as it is in Listener."""
     base = getattr(Listener, method)
-    heard = (getattr(it, method) for it in listeners if getattr(type(it), method, base) is not base)
-    return tuple(hear if lock is None else partial(_hear_alone, hear, lock) for hear in heard)
+    hearing = [it for it in listeners if getattr(type(it), method, base) is not base]
+    heard = [(it, getattr(it, method)) for it in hearing]
+    calls = [(it, hear if lock is None else partial(_hear_alone, hear, lock)) for it, hear in heard]
+    return {kind: tuple(hear for it, hear in calls if kind in it.hears_kinds) for kind in ACCESS_KINDS}
 
 
 def _hear_alone(hear: Callable[[Any], None], lock: threading.Lock, heard: Any) -> None:

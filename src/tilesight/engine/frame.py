@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.engine.launch import Launch, Memory
-from tilesight.engine.listener import Access, Executed
+from tilesight.engine.listener import Access, AccessKind, Executed
 from tilesight.engine.plan import Plan, Step
 from tilesight.engine.registry import where_of
 from tilesight.engine.values import Array, Mask, choose_programs, spread
@@ -31,7 +31,7 @@ class Chunk:
     Args:
         programs: [P] int64 linear program ids
         undefined: what masked-off lanes without `other` hold: "poison" or a number
-        hear_before, hear_after: the listeners' methods that are overridden
+        hear_before, hear_after: the listeners' methods that are overridden, for each kind of access
         writes: when stores and atomics reach memory
         hear_steps: the listeners' methods for each operation that one of them watches
         loop_limit: rounds after which a loop is given up
@@ -44,8 +44,8 @@ class Chunk:
     memories: tuple[Memory, ...]
     programs: NDArray[np.int64]
     undefined: str | float
-    hear_before: tuple[HearAccess, ...]
-    hear_after: tuple[HearAccess, ...]
+    hear_before: Mapping[AccessKind, tuple[HearAccess, ...]]
+    hear_after: Mapping[AccessKind, tuple[HearAccess, ...]]
     output: TextIO | None
     writes: Writes
     hear_steps: dict[Operation, tuple[HearStep, ...]]

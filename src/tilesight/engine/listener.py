@@ -15,6 +15,7 @@ from tilesight.engine.values import LaneSum, spread_integers
 from tilesight.ir.module import Location, Module, Operation
 
 AccessKind = Literal["load", "store", "atomic"]
+ACCESS_KINDS: frozenset[AccessKind] = frozenset(("load", "store", "atomic"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +83,12 @@ class Listener:
 
     `hears_in_any_order` says that the listener's result does not depend on the order in which
     accesses of different programs are heard; only then do chunks run at the same time. One method
-    is called at a time, whatever the number of threads.
+    is called at a time, whatever the number of threads. `hears_kinds` are the kinds of access that
+    `before_access` and `after_access` are called for; others cost nothing.
     """
 
     hears_in_any_order = False
+    hears_kinds: frozenset[AccessKind] = ACCESS_KINDS
 
     def launch_begins(self, launch: Launch) -> None:
         """Before the first program runs."""

@@ -114,3 +114,15 @@ def test_transposed_tiles(rows: int, columns: int, chunk: int) -> None:
     run(kernels.transpose, grid, options=options, x=x, out=out, M=rows, N=columns, BLOCK=16)
     assert torch.equal(out, x.T)
     assert (around[:10] == 7).all() and (around[-10:] == 7).all()
+
+
+class StoreRecorder(Recorder):
+    hears_kinds = frozenset(("store",))
+
+
+def test_a_listener_hears_the_kinds_of_access_that_it_names() -> None:
+    x, y, out = torch.arange(20.0), torch.ones(20), torch.zeros(20)
+    stores, everything = StoreRecorder(), Recorder()
+    run(kernels.add, (2,), (stores, everything), x=x, y=y, out=out, n=19, BLOCK=16)
+    assert [access.kind for access in stores.before + stores.after] == ["store", "store"]
+    assert [access.kind for access in everything.after] == ["load", "load", "store"]
