@@ -33,7 +33,7 @@ LEAST_SHARE = 2
 LEAST_UNIT = 0.25
 """Of a unit: a few stored values may be exact by chance, and rounding them cost nothing."""
 
-STORES_ONLY: frozenset[AccessKind] = frozenset(("store",))
+WRITING: frozenset[AccessKind] = frozenset(("store", "atomic"))
 
 MOST_VALUES = 8192
 """Stored values that an error is measured on, where two programs do not store more."""
@@ -149,7 +149,7 @@ def _widened_once(module: Module, wider: frozenset[tuple[Value, FloatType]], iee
 class Stored(Listener):
     """Collects what each store is given, before it is rounded to the tensor's type."""
 
-    hears_kinds = STORES_ONLY
+    hears_kinds = WRITING
     widened: Widened
     values: dict[Operation, list[NDArray[np.float64]]] = field(
         default_factory=dict[Operation, list[NDArray[np.float64]]]
