@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from benchmarks.models.language import with_its_loss
-from benchmarks.models.step import RealModel
+from .language import with_its_loss
+from .step import RealModel
 
 
 def build(**changes: Any) -> nn.Module:

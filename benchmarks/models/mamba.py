@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
-from benchmarks.models.language import next_token_logits, next_token_loss, with_its_loss
-from benchmarks.models.step import RealModel
+from .language import next_token_logits, next_token_loss, with_its_loss
+from .step import RealModel
 
 PUBLISHED: dict[str, Any] = {
     "vocab_size": 50_280,
@@ -29,8 +29,8 @@ def build(**changes: Any) -> nn.Module:
 MODEL = RealModel(
     title="Mamba 130M, slow path",
     origin="transformers MambaForCausalLM",
-    batch="8 x 32 tokens",
-    inputs="i64[8,32]<50280",
+    batch="8 x 16 tokens",
+    inputs="i64[8,16]<50280",
     parameters=129_135_360,
     build=build,
     predict=next_token_logits,

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
-from benchmarks.models.language import next_token_logits, next_token_loss, with_its_loss
-from benchmarks.models.step import RealModel
+from .language import next_token_logits, next_token_loss, with_its_loss
+from .step import RealModel
 
 PUBLISHED: dict[str, Any] = {
     "vocab_size": 32_000,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.models.step import RealModel
+from .step import RealModel
 
 
 def double_convolution(channels_in: int, channels: int) -> nn.Sequential:

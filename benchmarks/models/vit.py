@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
-from benchmarks.models.images import class_logits, class_loss
-from benchmarks.models.step import RealModel
+from .images import class_logits, class_loss
+from .step import RealModel
 
 
 def build(**changes: Any) -> nn.Module:

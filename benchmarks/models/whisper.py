@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from benchmarks.models.step import RealModel
+from .step import RealModel
 
 PUBLISHED: dict[str, Any] = {
     "d_model": 768,

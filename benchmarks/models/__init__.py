@@ -1,0 +1,1 @@
+"""Real models at their published sizes, one file a family, built without memory for their weights."""
