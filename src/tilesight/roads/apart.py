@@ -36,7 +36,7 @@ MEANINGS = {
 
 LIBRARY_CALL = "{0} is a library call: Inductor fuses only into kernels that it writes itself"
 OWN_KERNEL = "{0} is a kernel that was written by hand: Inductor leaves it as it is"
-ONE_GROUP = "one group of the schedule: its kernel leaves partial results in a workspace, which plain torch adds up"
+WORKSPACE = "Inductor's kernel leaves a row of partial results for each program in a workspace, which plain torch adds up"
 WOULD_FUSE = "Inductor would fuse the two; another fusion, or a cycle through a third kernel, came before"
 NOT_ASKED = "Inductor did not weigh this pair: no rule of its scheduler put the two side by side"
 
@@ -181,8 +181,8 @@ def _decision(
         if group is not None and group.kind == "extern":
             call = region.calls[number]
             return "library call", (OWN_KERNEL if call.is_triton else LIBRARY_CALL).format(call.kernel), None
-    if first == second:
-        return "one group", ONE_GROUP, None
+    if region.calls[b].kernel.startswith("torch."):
+        return "workspace", WORKSPACE, None
     told = heard.get((min(first, second), max(first, second)))
     if told is None:
         return "not asked", NOT_ASKED, None

@@ -85,7 +85,7 @@ class NotFused:
         kernels: their positions in `kernels`
         tensors: what the one stores and the other loads, or what both load
         relation: `producer and consumer` or `same input`
-        decision: `refused` (a rule of Inductor's), `library call`, `one group`, `allowed` or `not asked`
+        decision: `refused` (a rule of Inductor's), `library call`, `workspace`, `allowed` or `not asked`
         rule, figures: Inductor's words without their figures, and the figures
         meaning: what the rule means; empty where it is not known
         predicted_us: the bytes over the target's bandwidth; None without a target
