@@ -37,6 +37,7 @@ from tilesight.checks.program_trace import Labels, ProgramTrace, Step, trace_pro
 from tilesight.checks.replay import Replay
 from tilesight.checks.slices import flow_of
 from tilesight.checks.suspects import Suspects
+from tilesight.engine.communication import LOADS
 from tilesight.engine.rules.tt_reduce import single_combiner
 from tilesight.ir.module import Module, Operation, Value
 from tilesight.ir.types import FloatType, IntegerType, block_shape, element_type
@@ -51,7 +52,6 @@ FIRST_ORIGIN = 32000
 """Origins are numbered downwards, so that of two that meet the earlier one stays."""
 
 STORES = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_store", "tt.descriptor_reduce"})
-LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
 BITCASTS = frozenset({"arith.bitcast", "tt.bitcast"})
 UNLABELLED = frozenset({"tt.dot_scaled", "tt.map_elementwise", "tt.histogram"})
 WORDS = {

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.checks.slices import Flow, flow_of
+from tilesight.engine.communication import LOADS
 from tilesight.engine.listener import Access, Executed, Listener
 from tilesight.engine.values import spread
 from tilesight.ir.module import Module, Operation, Value
@@ -23,7 +24,6 @@ EXPONENT_BITS = {"float16": 0x7C00, "bfloat16": 0x7F80}
 COMBINING = frozenset({"tt.dot", "tt.histogram", "tt.reduce", "tt.scan"})
 TO_INTEGERS = frozenset({"arith.fptosi", "arith.fptoui"})
 WIDENING = frozenset({"arith.extf", "tt.fp_to_fp"})
-LOADS = frozenset({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"})
 BRANCHES = frozenset({"scf.if", "scf.condition", "cf.cond_br"})
 
 

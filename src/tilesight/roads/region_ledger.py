@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion
-from tilesight.capture.inductor.training import TANGENT, backward_inputs
+from tilesight.capture.inductor.training import backward_inputs, saved_count
 from tilesight.ledger import account
 from tilesight.ledger.graph import KernelTrafficEstimate, OpTraffic, TensorBytes
 from tilesight.ledger.model import Ledger
@@ -29,7 +29,7 @@ def ledger_of(graph: CompiledGraph, eager: EagerRecord | None) -> Ledger:
     outputs = [
         names[name]
         for (region, names), follower in zip(named, followers, strict=True)
-        for name in region.outputs[: len(region.outputs) - _saved_count(follower)]
+        for name in region.outputs[: len(region.outputs) - _kept_back(follower)]
     ]
     return account(
         None if eager is None else eager[0],
@@ -44,7 +44,7 @@ def global_names(regions: Sequence[CompiledRegion]) -> list[dict[str, str]]:
     if len(regions) == 1:
         return [{name: name for name in _local_names(regions[0])}]
     found: list[dict[str, str]] = []
-    for region, label in zip(regions, _labels(regions), strict=True):
+    for region, label in zip(regions, labels(regions), strict=True):
         names = {name: f"{label}.{name}" for name in _local_names(region)}
         if region.graph == "backward" and found:
             names |= _saved_by(regions[len(found) - 1], found[-1], region)
@@ -57,7 +57,7 @@ def estimates(region: CompiledRegion) -> list[KernelTrafficEstimate | None]:
     return [_estimate(region, call) for call in region.calls]
 
 
-def _labels(regions: Sequence[CompiledRegion]) -> list[str]:
+def labels(regions: Sequence[CompiledRegion]) -> list[str]:
     """`forward` and `backward`, numbered where graph breaks make several; `graph1`, … without gradients."""
     seen: Counter[str] = Counter()
     repeated = {kind for kind, times in Counter(region.graph for region in regions).items() if times > 1}
@@ -82,11 +82,9 @@ def _saved_by(forward: CompiledRegion, names: dict[str, str], backward: Compiled
     return {name: names[made[name]] for name in backward_inputs(backward) if name in made}
 
 
-def _saved_count(follower: CompiledRegion | None) -> int:
-    """How many of a graph's outputs, the last ones, are there for the backward graph behind it alone."""
-    if follower is None or follower.graph != "backward":
-        return 0
-    return sum(not name.startswith(TANGENT) for name in backward_inputs(follower))
+def _kept_back(follower: CompiledRegion | None) -> int:
+    """How many of a graph's outputs the caller does not see."""
+    return saved_count(follower) if follower is not None and follower.graph == "backward" else 0
 
 
 def _renamed(step: KernelTrafficEstimate | None, names: dict[str, str]) -> KernelTrafficEstimate | None:

@@ -15,11 +15,11 @@ import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import Enum
-from importlib import import_module
 from typing import Any
 
 import torch
 
+from tilesight.capture.inductor.dispatcher import has_kernel, kernels_registered
 from tilesight.targets import Target
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -203,19 +203,14 @@ def attention_as_on(target: Target) -> Generator[None]:
     if _is_taken_apart():
         yield
         return
-    library: Any = import_module("torch.library").Library("aten", "IMPL")
     decide = _taken_apart(target)
-    for key in ("AutogradCUDA", "CUDA"):
-        library.impl("scaled_dot_product_attention", decide, key)
-    try:
+    with kernels_registered([("scaled_dot_product_attention", decide, key) for key in ("AutogradCUDA", "CUDA")]):
         yield
-    finally:
-        library._destroy()
 
 
 def _is_taken_apart() -> bool:
     """Whether somebody has registered attention for CUDA. Seen on torch 2.11, 2.13 and 2.14."""
-    return torch._C._dispatch_has_kernel_for_dispatch_key("aten::scaled_dot_product_attention", "AutogradCUDA")
+    return has_kernel("scaled_dot_product_attention", "AutogradCUDA")
 
 
 def _taken_apart(target: Target) -> Callable[..., Any]:

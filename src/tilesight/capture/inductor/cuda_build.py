@@ -15,6 +15,8 @@ from unittest.mock import patch
 
 import torch
 
+from tilesight.capture.inductor.dispatcher import has_kernel, kernels_registered
+
 ONE_KERNEL_ON_CUDA = ("_fused_rms_norm", "mish_backward", "silu_backward")
 """Operators with a kernel for CUDA that other devices take apart: those of native_functions.yaml (it comes with torch)
 that have both. A test compares."""
@@ -25,24 +27,16 @@ def as_in_a_cuda_build() -> Generator[None]:
     """While it lasts, fake CUDA tensors are traced as by a CUDA build of torch that has a GPU and cuDNN."""
     common: Any = import_module("torch.cuda.amp.common")
     with (
-        _kernels_registered(),
+        kernels_registered(_missing_kernels()),
         patch.object(torch._C, "_conv_determine_backend_memory_format", _memory_format_of_convolution),
         patch.object(common, "amp_definitely_not_available", lambda: False),
     ):
         yield
 
 
-@contextlib.contextmanager
-def _kernels_registered() -> Generator[None]:
+def _missing_kernels() -> list[tuple[str, Any, str]]:
     """A kernel for CUDA, never called, where this build has none: the dispatcher then keeps the operator whole."""
-    library: Any = import_module("torch.library").Library("aten", "IMPL")
-    for name in ONE_KERNEL_ON_CUDA:
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CUDA"):
-            library.impl(name, _no_kernel, "CUDA")
-    try:
-        yield
-    finally:
-        library._destroy()
+    return [(name, _no_kernel, "CUDA") for name in ONE_KERNEL_ON_CUDA if not has_kernel(name, "CUDA")]
 
 
 def _no_kernel(*_: Any, **__: Any) -> Any:

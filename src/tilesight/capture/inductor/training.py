@@ -61,13 +61,17 @@ def run_training(
         gradients = run_wrapper(
             backward.code, [saved[name] if name in saved else _start(backward, name, start) for name in wanted]
         )
-    count = len(made) - sum(not name.startswith(TANGENT) for name in wanted)
-    return TrainingStep(tuple(made[:count]), tuple(gradients))
+    return TrainingStep(tuple(made[: len(made) - saved_count(backward)]), tuple(gradients))
 
 
 def backward_inputs(region: CompiledRegion) -> list[str]:
     """The names of a graph's inputs: what was saved, then the gradients that come in."""
     return [node.name for node in region.aten if node.op == "placeholder"]
+
+
+def saved_count(region: CompiledRegion) -> int:
+    """How many outputs of the forward graph, its last ones, are there for this backward graph alone."""
+    return sum(not name.startswith(TANGENT) for name in backward_inputs(region))
 
 
 def _copied(value: Any) -> Any:
