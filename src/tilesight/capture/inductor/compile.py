@@ -22,6 +22,7 @@ from tilesight.capture.inductor.graph import CompiledGraph, Undecided
 from tilesight.capture.inductor.nodes import input_sources, is_library_file, read_nodes, user_line
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.record import Recorded, graph_break, region_of
+from tilesight.capture.inductor.timeline import EventLog, hear_events, timeline_of
 from tilesight.errors import CaptureError, InputError, TilesightError, UnsupportedError
 from tilesight.targets import Target
 
@@ -64,19 +65,22 @@ def compile_for_target(
     with pretend(target), reproducible_config(), quiet():
         backend = _recording_backend(recorded, mode, backward=backward)
         compiled = torch_compile(function, backend=backend, dynamic=dynamic)
+        log = EventLog()
         started = time.perf_counter()
-        result = _call(compiled, inputs, backward=backward)
+        with hear_events(log), log.block("first call"):
+            result = _call(compiled, inputs, backward=backward)
         cold_s = time.perf_counter() - started
         graphs = len(recorded)
         started = time.perf_counter()
-        _call(compiled, inputs, backward=backward)
+        with hear_events(log), log.block("second call"):
+            _call(compiled, inputs, backward=backward)
         warm_s = time.perf_counter() - started
     regions = tuple(region_of(r) for r in recorded[:graphs])
     breaks = tuple(r.graph_break for r in recorded[:graphs] if r.graph_break is not None)
     cache = "hit: Dynamo's guards held" if len(recorded) == graphs else "miss: the second call compiled again"
     torch._dynamo.reset()
     structure = import_module("torch.utils._pytree").tree_structure(result)
-    return CompiledGraph(regions, breaks, cold_s, warm_s, cache, structure)
+    return CompiledGraph(regions, breaks, cold_s, warm_s, cache, structure, timeline_of(log.events))
 
 
 def _call(compiled: Callable[..., Any], inputs: Sequence[Any], *, backward: bool) -> Any:

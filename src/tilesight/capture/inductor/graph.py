@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilesight.capture.inductor.timeline import Timeline
+
 
 @dataclass(frozen=True)
 class Node:
@@ -209,6 +211,7 @@ class CompiledGraph:
         cold_s, warm_s: seconds of the first and the second call (Dynamo to generated code)
         cache: what the second call found
         structure: torch's pytree spec of what the function returns
+        timeline: where the time of both calls went
     """
 
     regions: tuple[CompiledRegion, ...]
@@ -217,3 +220,4 @@ class CompiledGraph:
     warm_s: float | None
     cache: str
     structure: object = None
+    timeline: Timeline = field(default_factory=Timeline)

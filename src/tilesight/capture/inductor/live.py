@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -26,6 +27,7 @@ from tilesight.capture.inductor.nodes import input_sources, read_nodes
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.record import Recorded, graph_break
 from tilesight.capture.inductor.target_device import move_graph, move_inputs
+from tilesight.capture.inductor.timeline import EventLog, hear_events
 from tilesight.capture.launches import EngineSession, installed_session, lent_again
 from tilesight.errors import CaptureError, TilesightError
 from tilesight.targets import Target
@@ -42,12 +44,21 @@ class LiveLog:
         ran: the positions in `recorded` of what was run, in order
         run_s: seconds that generated code has run
         undecided: choices that belong to the next record
+        events: torch's timed blocks, and the runs of generated code
+        noted: how often each graph was run
     """
 
     recorded: list[Recorded] = field(default_factory=list[Recorded])
     ran: list[int] = field(default_factory=list[int])
     run_s: float = 0.0
     undecided: list[Undecided] = field(default_factory=list[Undecided])
+    events: EventLog = field(default_factory=EventLog)
+    noted: Counter[int] = field(default_factory=Counter[int])
+
+    def noted_run(self, position: int) -> contextlib.AbstractContextManager[None]:
+        """The run of a graph as a block of the timeline, the first and the second time: a loop has thousands."""
+        self.noted[position] += 1
+        return self.events.block("kernels on the engine") if self.noted[position] <= 2 else contextlib.nullcontext()
 
 
 def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Callable[..., Any]:
@@ -64,7 +75,7 @@ def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Ca
 
     def inner_compile(*args: Any, **kwargs: Any) -> Any:
         """Inductor's own; a backward graph may come here when nothing of ours is active any more."""
-        with _for_target(target, log), _run_on_engine(log):
+        with hear_events(log.events), _for_target(target, log), _run_on_engine(log):
             return compile_fx.compile_fx_inner(*args, **kwargs)
 
     def backend(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -134,7 +145,7 @@ def _timed(call: Callable[[list[Any]], list[Any]], log: LiveLog, position: int) 
         session = contextlib.nullcontext() if installed_session() else EngineSession(is_pinned=True)
         started = perf_counter()
         try:
-            with torch.no_grad(), session, lent_again():
+            with torch.no_grad(), session, lent_again(), log.noted_run(position):
                 return call(inputs)
         finally:
             log.run_s += perf_counter() - started

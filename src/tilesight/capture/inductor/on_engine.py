@@ -18,6 +18,7 @@ from tilesight.capture.inductor.graph import CompiledGraph, CompiledRegion
 from tilesight.capture.inductor.kernels import with_configs, with_grids
 from tilesight.capture.inductor.live import LiveLog, live_backend
 from tilesight.capture.inductor.record import Recorded, region_of
+from tilesight.capture.inductor.timeline import Event, hear_events, timeline_of
 from tilesight.capture.inputs import fake_inputs, fake_mode
 from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.capture.subject import with_fake_weights
@@ -118,9 +119,11 @@ class CompiledOnEngine:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         first, ran, run_s = len(self._log.recorded), len(self._log.ran), self._log.run_s
+        heard = len(self._log.events.events)
         started = perf_counter()
         try:
-            return self._compiled(*args, **kwargs)
+            with hear_events(self._log.events), self._log.events.block("call"):
+                return self._compiled(*args, **kwargs)
         except Exception as error:
             cause = innermost(error)
             if isinstance(cause, TilesightError) and cause is not error:
@@ -128,20 +131,25 @@ class CompiledOnEngine:
             raise
         finally:
             seconds = perf_counter() - started - (self._log.run_s - run_s)
-            self._note_call(first, self._log.ran[ran:], seconds)
+            self._note_call(first, self._log.ran[ran:], seconds, heard)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_function"], name)
 
-    def _note_call(self, first: int, ran: Sequence[int], seconds: float) -> None:
+    def _note_call(self, first: int, ran: Sequence[int], seconds: float, heard: int) -> None:
         compiled = len(self._log.recorded) > first
         self.calls[0 if compiled else 1] += 1
+        self._log.events.rename("call", "first call" if compiled else "second call", heard)
         if compiled:
-            self._spans.append(_Span(first, seconds))
+            self._spans.append(_Span(first, seconds, heard))
             return
+        is_first = False
         for span, end in zip(self._spans, self._ends(), strict=True):
             if span.warm_s is None and any(span.first <= position < end for position in ran):
                 span.warm_s = seconds
+                is_first = True
+        if not is_first:
+            del self._log.events.events[heard:]  # one call again is enough to see
 
     def _ends(self) -> list[int]:
         """Where each span's records end."""
@@ -150,24 +158,27 @@ class CompiledOnEngine:
     @property
     def graphs(self) -> list[CompiledGraph]:
         """What was compiled so far; backward graphs that autograd asked for later join their forward's."""
-        spans = zip(self._spans, self._ends(), strict=True)
-        return [_compiled_graph(self._log.recorded[span.first : end], span) for span, end in spans]
+        ends = [*(span.heard for span in self._spans[1:]), len(self._log.events.events)]
+        heard = [self._log.events.events[span.heard : end] for span, end in zip(self._spans, ends, strict=False)]
+        spans = zip(self._spans, self._ends(), heard, strict=True)
+        return [_compiled_graph(self._log.recorded[span.first : end], span, events) for span, end, events in spans]
 
 
 @dataclass
 class _Span:
-    """The records of one compiling call: from `first` to the next call's; seconds without execution."""
+    """The records and events of one compiling call: from `first` and `heard` on; seconds without execution."""
 
     first: int
     cold_s: float
+    heard: int
     warm_s: float | None = None
 
 
-def _compiled_graph(recorded: Sequence[Recorded], span: _Span) -> CompiledGraph:
+def _compiled_graph(recorded: Sequence[Recorded], span: _Span, events: Sequence[Event]) -> CompiledGraph:
     regions = tuple(_with_launches(region_of(record)) for record in recorded)
     breaks = tuple(record.graph_break for record in recorded if record.graph_break is not None)
     cache = "not asked: the script called it once" if span.warm_s is None else "hit: Dynamo's guards held"
-    return CompiledGraph(regions, breaks, span.cold_s, span.warm_s, cache)
+    return CompiledGraph(regions, breaks, span.cold_s, span.warm_s, cache, timeline=timeline_of(events))
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 
 from tilesight.capture.inductor.graph import GraphBreak, Node
 from tilesight.capture.inductor.readable_graph import read_graph
+from tilesight.capture.inductor.timeline import Event, event_of_record
 from tilesight.capture.inductor.trace_records import Record, TraceLog, read_records
 
 _BREAK_PLACE = re.compile(r"Graph break in user code at (.+:\d+)\s*$", re.MULTILINE)
@@ -49,6 +50,7 @@ class LoggedRegion:
         failure: why it was not compiled; empty where it was
         seconds: of the whole compilation; None where the log does not say
         is_closed: the log tells its end
+        events: torch's timed blocks, also those after its end: a backward graph's
     """
 
     compile_id: str
@@ -64,6 +66,7 @@ class LoggedRegion:
     seconds: float | None = None
     is_closed: bool = False
     post_grad: tuple[Node, ...] = ()
+    events: list[Event] = field(default_factory=list[Event])
 
 
 @dataclass
@@ -80,19 +83,38 @@ def read_log(text: str) -> LoggedWork:
     log = read_records(text)
     regions: list[LoggedRegion] = []
     current: dict[str, LoggedRegion] = {}
+    early: dict[str, list[Event]] = {}
     torch = ""
     for record in log.records:
         if record.kind == "torch_version":
             torch = str(_json(record.payload).get("pytorch_version", ""))
+        if record.kind == "chromium_event":
+            _keep_event(record, current, early)
         if not record.compile_id or record.kind == "chromium_event":
             continue
         region = current.get(record.compile_id)
         if region is None or (region.is_closed and record.kind in _STARTS):
             region = LoggedRegion(record.compile_id)
+            region.events += early.pop(record.compile_id, [])
             current[record.compile_id] = region
             regions.append(region)
         _add(region, record, log)
+    for compile_id, events in early.items():
+        if compile_id in current:
+            current[compile_id].events += events
     return LoggedWork(regions, torch, log.damage)
+
+
+def _keep_event(record: Record, current: dict[str, LoggedRegion], early: dict[str, list[Event]]) -> None:
+    """A timed block's begin or end goes to the region that is open, or waits: a compilation's first come before it."""
+    event = event_of_record(_json(record.payload))
+    if event is None:
+        return
+    region = current.get(event.compile_id)
+    if region is None or region.is_closed:
+        early.setdefault(event.compile_id, []).append(event)
+    else:
+        region.events.append(event)
 
 
 def _add(region: LoggedRegion, record: Record, log: TraceLog) -> None:
