@@ -10,6 +10,7 @@ from tilesight.cli.deliver import deliver, stdout_kept_for_json
 from tilesight.cli.edge import failures_in_one_line
 from tilesight.cli.export import check_folder, export_option, exported
 from tilesight.cli.options import Outputs, output_options, target_option
+from tilesight.cli.perfetto import check_perfetto, deliver_perfetto, perfetto_option
 from tilesight.cli.progress import working
 from tilesight.cli.saved_work import is_saved_work
 
@@ -22,6 +23,7 @@ from tilesight.cli.saved_work import is_saved_work
 @click.option("--backward", is_flag=True, help="The backward graphs too, in training mode.")
 @click.option("--dynamic", is_flag=True, help="Compile with dynamic shapes.")
 @export_option
+@perfetto_option
 @click.option("--diff", nargs=2, metavar="A.json B.json", help="Two saved --json files against each other, alone.")
 @output_options
 def command(
@@ -32,6 +34,7 @@ def command(
     backward: bool,
     dynamic: bool,
     export: str | None,
+    perfetto: str | None,
     diff: tuple[str, str] | None,
     outputs: Outputs,
 ) -> None:
@@ -59,12 +62,14 @@ def command(
             return
         assert spec is not None
         check_folder(export)
+        check_perfetto(perfetto)
         if is_saved_work(spec):
             with stdout_kept_for_json(outputs), working(f"reading {spec}"):
                 from tilesight.roads.saved import observe_saved
 
                 saved = exported(observe_saved(Path(spec)), export)
             deliver(saved, outputs)
+            deliver_perfetto(saved, perfetto)
             return
         with stdout_kept_for_json(outputs), working(f"compiling {spec} for {target}"):
             from tilesight.roads.observe import observe_spec
@@ -72,3 +77,4 @@ def command(
             seen = observe_spec(spec, inputs=inputs, target=target, mode=mode, backward=backward, dynamic=dynamic)
             seen = exported(seen, export)
         deliver(seen, outputs)
+        deliver_perfetto(seen, perfetto)

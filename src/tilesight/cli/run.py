@@ -9,9 +9,10 @@ import click
 from tilesight.cli.deliver import deliver, stdout_kept_for_json
 from tilesight.cli.edge import EXIT_FINDINGS, complain, failures_in_one_line
 from tilesight.cli.options import Outputs, output_options, target_option
+from tilesight.cli.perfetto import check_perfetto, deliver_perfetto, perfetto_option
 from tilesight.roads.model import ScriptRun, is_fault
 
-OWN_OPTIONS = ("--json", "--html", "--lang", "--check", "--target")
+OWN_OPTIONS = ("--json", "--html", "--lang", "--check", "--target", "--perfetto")
 
 
 @click.command(
@@ -20,11 +21,14 @@ OWN_OPTIONS = ("--json", "--html", "--lang", "--check", "--target")
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.option("--check", is_flag=True, help="Look for every kind of fault; out of bounds is always looked for.")
+@perfetto_option
 @target_option
 @output_options
 @click.argument("script", metavar="SCRIPT.py")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-def command(script: str, arguments: tuple[str, ...], check: bool, target: str, outputs: Outputs) -> None:
+def command(
+    script: str, arguments: tuple[str, ...], check: bool, perfetto: str | None, target: str, outputs: Outputs
+) -> None:
     """Run a script as it is, where there is no GPU too, and report every launch and compiled region.
 
     Options stand before SCRIPT.py; what comes after it is the script's own. Exits with the script's
@@ -32,11 +36,13 @@ def command(script: str, arguments: tuple[str, ...], check: bool, target: str, o
     """
     with failures_in_one_line(debug=outputs.debug, spec=script):
         outputs.check()
+        check_perfetto(perfetto)
         with stdout_kept_for_json(outputs):
             from tilesight.roads.run import run_script
 
             seen = run_script(script, arguments, target=target, check=check)
         deliver(seen, outputs)
+        deliver_perfetto(seen, perfetto)
         _tell_misplaced(arguments)
         raise click.exceptions.Exit(exit_code(seen))
 

@@ -190,6 +190,17 @@ ENGLISH: dict[str, str] = {
     "cold": "first compilation",
     "warm": "second compilation",
     "cache": "cache",
+    # the timeline
+    "timeline": "timeline",
+    "phase_dynamo": "Dynamo",
+    "phase_aot": "AOTAutograd",
+    "phase_inductor": "Inductor",
+    "phase_kernels": "Triton and C++ compilers",
+    "phase_caches": "caches",
+    "phase_run": "calls and runs",
+    "phase_other": "other",
+    "kernels_not_compiled": "not run: ended at the generated code",
+    "cache_saved": "saved {time}",
     # differences
     "before": "before",
     "after": "after",

@@ -189,6 +189,17 @@ CHINESE: dict[str, str] = {
     "cold": "第一次编译",
     "warm": "第二次编译",
     "cache": "缓存",
+    # the timeline
+    "timeline": "时间线",
+    "phase_dynamo": "Dynamo",
+    "phase_aot": "AOTAutograd",
+    "phase_inductor": "Inductor",
+    "phase_kernels": "Triton 与 C++ 编译器",
+    "phase_caches": "缓存",
+    "phase_run": "调用与运行",
+    "phase_other": "其他",
+    "kernels_not_compiled": "没有运行：到生成代码为止",
+    "cache_saved": "省下 {time}",
     # differences
     "before": "之前",
     "after": "之后",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import cast
 
+from tilesight.capture.inductor.timeline import Timeline
 from tilesight.checks.finding import Finding, page_of
 from tilesight.ledger.model import AccessRow
 from tilesight.roads.diff_model import Figure, ObservationDiff
@@ -96,6 +97,16 @@ def _observation(seen: Observation) -> Json:
         "recompiles": list(seen.recompiles),
         "guards": list(seen.guards),
         "exported": [_exported(each) for each in seen.exported],
+        "timeline": _timeline(seen.timeline),
+    }
+
+
+def _timeline(timeline: Timeline) -> Json:
+    """Seconds by phase, torch's timed blocks, what the caches said."""
+    return {
+        "phases": plain(timeline.phase_s()),
+        "spans": [plain(span) for span in timeline.spans],
+        "caches": [plain(answer) for answer in timeline.caches],
     }
 
 

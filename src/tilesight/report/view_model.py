@@ -252,6 +252,29 @@ class TilesPicture:
 
 
 @dataclass(frozen=True)
+class TimeBox:
+    """A block of time in the picture; `title` has its whole name and its time."""
+
+    phase: str
+    x: float
+    y: float
+    width: float
+    height: float
+    text: str
+    title: str
+
+
+@dataclass(frozen=True)
+class TimelinePicture:
+    """Blocks over time; the legend is (phase, its name) of those that are there."""
+
+    width: float
+    height: float
+    boxes: tuple[TimeBox, ...]
+    legend: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class TextDiff:
     """Two texts against each other: lines of a unified diff, each with its kind.
 
@@ -290,6 +313,7 @@ class ReportView:
     accesses: tuple[Table, ...] = ()
     kernels: Table | None = None
     compile: tuple[Fact, ...] = ()
+    timeline: TimelinePicture | None = None
     not_fused: Table | None = None
     breaks: Table | None = None
     recompiles: Table | None = None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tilesight.ledger.model import Ledger, RoundTrip
 from tilesight.report.catalogue import Catalogue
 from tilesight.report.picture_graph import graph_picture
+from tilesight.report.picture_timeline import timeline_facts, timeline_picture
 from tilesight.report.texts import (
     bytes_text,
     grid_text,
@@ -55,6 +56,7 @@ def observation_view(words: Catalogue, seen: Observation, prefix: str = "") -> R
         has_ledger=True,
         kernels=kernels_table(words, seen.kernels),
         compile=compile_facts(words, seen),
+        timeline=timeline_picture(words, seen.timeline),
         not_fused=not_fused_table(words, seen),
         breaks=breaks_table(words, seen),
         recompiles=lines_table(words, "reason", seen.recompiles),
@@ -140,6 +142,7 @@ def compile_facts(words: Catalogue, seen: Observation) -> tuple[Fact, ...]:
         Fact(words("cold"), text_or_not_measured(words, times.cold_s, seconds_text)),
         Fact(words("warm"), text_or_not_measured(words, times.warm_s, seconds_text)),
         Fact(words("cache"), times.cache or words("not_measured")),
+        *timeline_facts(words, seen.timeline),
     )
 
 

@@ -54,6 +54,7 @@ def describe_graph(
         ledger=ledger_of(graph, eager),
         not_fused=pairs_left_apart(graph, target),
         compile=CompileTimes(round(graph.cold_s, 4), _rounded(graph.warm_s), graph.cache),
+        timeline=graph.timeline,
         output_code=tuple(region.code for region in graph.regions),
         notes=(*notes, *_not_decided(graph)),
     )

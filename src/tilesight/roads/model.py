@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilesight.capture.inductor.timeline import Timeline
 from tilesight.capture.parts import Parts
 from tilesight.checks.finding import Finding
 from tilesight.ledger.model import Bytes, KernelTraffic, Ledger, RoundTrip
@@ -165,6 +166,7 @@ class Observation(Displayed):
     recompiles: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
     exported: tuple[Exported, ...] = ()
+    timeline: Timeline = field(default_factory=Timeline)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from tilesight.capture.eager import record_eager
 from tilesight.capture.inductor.graph import CompiledGraph
 from tilesight.capture.inductor.on_engine import ask_gradients, capture
 from tilesight.capture.inductor.pretend import pretend
+from tilesight.capture.inductor.timeline import EventLog, timeline_of
 from tilesight.capture.inputs import fake_inputs, fake_mode, parse_inputs, real_inputs, spec_of
 from tilesight.capture.subject import inputs_for, load, look_up, parse_spec, with_fake_weights, without_weights
 from tilesight.errors import TilesightError
@@ -91,7 +92,11 @@ def _observe(
 ) -> Observation:
     graph = capture(subject, specs, target, mode=options.mode, dynamic=options.dynamic, backward=options.backward)
     eager = eager_record(subject, specs, target, backward=options.backward)
-    traffic, note = _measure(graph, subject, specs)
+    log = EventLog()
+    with log.block("kernels on the engine"):
+        traffic, note = _measure(graph, subject, specs)
+    if traffic:
+        graph = replace(graph, timeline=graph.timeline.joined(timeline_of(log.events)))
     return describe_graph(
         graph,
         subject=name,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tilesight.capture.inductor.graph import CompiledGraph, CompiledRegion
 from tilesight.capture.inductor.saved_code import SavedCode, read_code
+from tilesight.capture.inductor.timeline import timeline_of
 from tilesight.capture.inductor.trace_log import LoggedRegion, LoggedWork, read_log
 from tilesight.capture.inductor.trace_records import is_trace_log
 from tilesight.errors import InputError
@@ -66,6 +67,7 @@ def _observe_region(region: LoggedRegion, work: LoggedWork, prefix: str) -> Obse
         compile=CompileTimes(region.seconds, None, ", ".join(region.caches) or None),
         recompiles=tuple(region.recompiles),
         guards=tuple(region.guards),
+        timeline=timeline_of(region.events),
     )
 
 
