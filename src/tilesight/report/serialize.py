@@ -96,6 +96,7 @@ def _observation(seen: Observation) -> Json:
         "notes": list(seen.notes),
         "recompiles": list(seen.recompiles),
         "guards": list(seen.guards),
+        "links": plain(seen.links),
         "exported": [_exported(each) for each in seen.exported],
         "timeline": _timeline(seen.timeline),
     }

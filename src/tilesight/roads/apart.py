@@ -36,7 +36,7 @@ MEANINGS = {
 
 LIBRARY_CALL = "{0} is a library call: Inductor fuses only into kernels that it writes itself"
 OWN_KERNEL = "{0} is a kernel that was written by hand: Inductor leaves it as it is"
-WORKSPACE = "Inductor's kernel leaves a row of partial results for each program in a workspace, which plain torch adds up"
+WORKSPACE = "Inductor's kernel leaves partial results of each program in a workspace, which plain torch adds up"
 WOULD_FUSE = "Inductor would fuse the two; another fusion, or a cycle through a third kernel, came before"
 NOT_ASKED = "Inductor did not weigh this pair: no rule of its scheduler put the two side by side"
 

@@ -11,6 +11,7 @@ from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion
 from tilesight.capture.parts import Parts, find_parts
 from tilesight.ledger.model import Bytes, KernelTraffic
 from tilesight.roads.apart import pairs_left_apart
+from tilesight.roads.links import link_all
 from tilesight.roads.model import Break, CompileTimes, Graph, GraphOp, Kernel, Observation
 from tilesight.roads.region_ledger import EagerRecord, ledger_of
 from tilesight.targets import Target
@@ -57,6 +58,7 @@ def describe_graph(
         timeline=graph.timeline,
         output_code=tuple(region.code for region in graph.regions),
         notes=(*notes, *_not_decided(graph)),
+        links=link_all(graph),
     )
 
 

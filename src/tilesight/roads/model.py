@@ -107,6 +107,26 @@ class NotFused:
 
 
 @dataclass(frozen=True)
+class Link:
+    """One thing on the way from the user's line to the lines of a kernel, with its neighbours on both sides.
+
+    Args:
+        id: `kind:name`; unique
+        kind: `line` (the user's), `fx`, `aten`, `buffer`, `group`, `kernel` or `source` (a line of a kernel)
+        name: `file:line`, a node's, a buffer's or the scheduler's name, a kernel's, or the number of a source line
+        graph: "inference", "forward" or "backward"; empty for a user's line
+        before, behind: ids of its neighbours towards the user's line, and towards the kernel's source
+    """
+
+    id: str
+    kind: str
+    name: str
+    graph: str
+    before: tuple[str, ...]
+    behind: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Break:
     """A graph break: the user's `file:line` and Dynamo's reason."""
 
@@ -167,6 +187,7 @@ class Observation(Displayed):
     guards: tuple[str, ...] = ()
     exported: tuple[Exported, ...] = ()
     timeline: Timeline = field(default_factory=Timeline)
+    links: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True)

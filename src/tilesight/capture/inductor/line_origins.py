@@ -127,16 +127,21 @@ def _values_noted(lines: LineOrigins) -> Generator[None]:
     """Each value that a kernel's code names, and each that it asks for again."""
     common: Any = import_module("torch._inductor.codegen.common")
     virtualized: Any = import_module("torch._inductor.virtualized")
-    make = common.CSE.generate
 
-    def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        value = make(self, *args, **kwargs)
-        kernel = virtualized.V.kernel
-        node = getattr(kernel, "current_node", None)
-        if node is not None:
-            origin = lines.current or getattr(getattr(node.node, "data", None), _MARK, "")
-            lines.note(kernel, node.get_name(), str(value), origin)
-        return value
+    def noting(make: Callable[..., Any]) -> Callable[..., Any]:
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            value = make(self, *args, **kwargs)
+            kernel = virtualized.V.kernel
+            node = getattr(kernel, "current_node", None)
+            if node is not None:
+                origin = lines.current or getattr(getattr(node.node, "data", None), _MARK, "")
+                lines.note(kernel, node.get_name(), str(value), origin)
+            return value
 
-    with patch.object(common.CSE, "generate", generate):
+        return run
+
+    with (
+        patch.object(common.CSE, "generate", noting(common.CSE.generate)),
+        patch.object(common.CSE, "newvar", noting(common.CSE.newvar)),  # a reduction's result has no text of its own
+    ):
         yield
