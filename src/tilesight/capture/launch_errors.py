@@ -16,7 +16,7 @@ from typing import Any
 from triton.compiler.errors import CompilationError
 from triton.runtime.jit import JITFunction
 
-from tilesight.capture.subject import describe, line_of
+from tilesight.capture.subject import describe, line_of, next_step_after
 from tilesight.errors import InputError
 
 _OF_BINDING = (TypeError, KeyError, ValueError, OverflowError, RuntimeError, AttributeError)
@@ -34,7 +34,7 @@ def explain_failure(error: Exception, path: Path) -> InputError:
     kernel = _kernel_in(error)
     if kernel is not None and isinstance(error, _OF_BINDING):
         return _binding(error, kernel, path)
-    return InputError(describe(error), where=line_of(error, path), next_step="mend the script")
+    return InputError(describe(error), where=line_of(error, path), next_step=next_step_after(error, "the script"))
 
 
 def _compilation(error: CompilationError, path: Path) -> InputError:

@@ -117,7 +117,7 @@ def load(spec: Spec) -> ModuleType:
 def _not_loaded(error: BaseException, module: str, path: Path) -> InputError:
     """What a module raised while it was imported, at the line of its own, or of what it imports, that raised."""
     return InputError(
-        describe(error), where=_line_of_import(error) or line_of(error, path), next_step=_next_step(error, module)
+        describe(error), where=_line_of_import(error) or line_of(error, path), next_step=next_step_after(error, module)
     )
 
 
@@ -132,7 +132,7 @@ def _line_of_import(error: BaseException) -> str:
     return "" if isinstance(error, SyntaxError) else found
 
 
-def _next_step(error: BaseException, what: str) -> str:
+def next_step_after(error: BaseException, what: str) -> str:
     """What the reader can do about code that does not load."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"install {error.name.split('.')[0]} beside tilesight, or run tilesight where it is installed"
@@ -157,7 +157,7 @@ def load_file(path: Path) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:
         raise InputError(
-            describe(error), where=line_of(error, path), next_step=_next_step(error, "the file")
+            describe(error), where=line_of(error, path), next_step=next_step_after(error, "the file")
         ) from error
     finally:
         sys.path.remove(folder)

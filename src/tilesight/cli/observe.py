@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tilesight.cli.deliver import deliver, stdout_kept_for_json
-from tilesight.cli.edge import failures_in_one_line
+from tilesight.cli.edge import EXIT_BAD_INPUT, complain, failures_in_one_line
 from tilesight.cli.export import check_folder, export_option, exported
 from tilesight.cli.options import Outputs, output_options, target_option
 from tilesight.cli.perfetto import check_perfetto, deliver_perfetto, perfetto_option
@@ -46,6 +46,8 @@ def command(
     PATH is what torch.compile left behind, here or elsewhere: an output_code.py, a log or folder that
     TORCH_TRACE wrote, or an Inductor cache folder. It is read, not run.
 
+    Exits with 2, after the report, where a part was not compiled.
+
     --diff tells what differs between two files that --json wrote: kernels with their sources, graphs,
     breaks, fusions, bytes, times.
     """
@@ -78,3 +80,7 @@ def command(
             seen = exported(seen, export)
         deliver(seen, outputs)
         deliver_perfetto(seen, perfetto)
+        for each in seen.failures:
+            complain(f"{each.source}: {each.reason}" if each.source else each.reason)
+        if seen.failures:
+            raise click.exceptions.Exit(EXIT_BAD_INPUT)

@@ -43,6 +43,8 @@ def command(
             seen = run_script(script, arguments, target=target, check=check)
         deliver(seen, outputs)
         deliver_perfetto(seen, perfetto)
+        if seen.failure:
+            complain(seen.failure)
         _tell_misplaced(arguments)
         raise click.exceptions.Exit(exit_code(seen))
 

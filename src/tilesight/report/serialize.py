@@ -88,6 +88,7 @@ def _observation(seen: Observation) -> Json:
         "triton": seen.triton or None,
         "graph": _graph(seen.graph),
         "breaks": plain(seen.breaks),
+        "failures": plain(seen.failures),
         "kernels": [_kernel(kernel) for kernel in seen.kernels],
         "ledger": plain(seen.ledger),
         "not_fused": plain(seen.not_fused),

@@ -62,6 +62,7 @@ def render(shown: ReportView) -> RenderableType:
 
 def _body(words: Catalogue, shown: ReportView) -> list[RenderableType]:
     parts: list[RenderableType] = [_facts(shown.facts), _cards(shown)]
+    parts += _tables(words, ("not_compiled", shown.failures))
     parts += _findings(words, shown)
     parts += _tables(words, ("numerics", shown.numerics))
     if shown.matrix:

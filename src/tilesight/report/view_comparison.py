@@ -62,7 +62,7 @@ def comparison_view(words: Catalogue, comparison: Comparison) -> ReportView:
         kernels=kernels_table(words, seen.kernels),
         compile=compile_facts(words, seen),
         not_fused=not_fused_table(words, seen),
-        breaks=breaks_table(words, seen),
+        breaks=breaks_table(words, seen.breaks),
         notes=seen.notes,
     )
 

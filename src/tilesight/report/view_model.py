@@ -100,6 +100,7 @@ class SourceLine:
     anchor: str
     parts: tuple[str, ...] = ()
     finding: str = ""
+    link: str = ""
 
     @property
     def part(self) -> str:
@@ -117,6 +118,7 @@ class Source:
     Args:
         road: `hand`, `generated` or `extern`
         folded: how many lines at the start (imports, heuristics) are folded away
+        link: ids of its calls in the chain, apart by blanks
     """
 
     road: str
@@ -124,6 +126,7 @@ class Source:
     subtitle: str
     lines: tuple[SourceLine, ...]
     folded: int = 0
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,7 @@ class GraphBox:
     texts: tuple[str, ...]
     title: str
     band: int = -1
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -202,6 +206,31 @@ class GraphPicture:
     bands: tuple[GraphBox, ...]
     boxes: tuple[GraphBox, ...]
     edges: tuple[GraphEdge, ...]
+
+
+@dataclass(frozen=True)
+class ChainItem:
+    """A thing in the chain: its id, the text shown, the whole text."""
+
+    link: str
+    text: str
+    title: str
+
+
+@dataclass(frozen=True)
+class ChainColumn:
+    """All things of one kind."""
+
+    label: str
+    items: tuple[ChainItem, ...]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """From the user's line to the kernel: a column a kind, and by id the kind and the neighbours on both sides."""
+
+    columns: tuple[ChainColumn, ...]
+    beside: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -304,6 +333,7 @@ class ReportView:
     numerics: Table | None = None
     matrix: tuple[Table, ...] = ()
     graph: GraphPicture | None = None
+    chain: Chain | None = None
     code: Code | None = None
     bars: tuple[Bar, ...] = ()
     bars_note: str = ""
@@ -316,6 +346,7 @@ class ReportView:
     timeline: TimelinePicture | None = None
     not_fused: Table | None = None
     breaks: Table | None = None
+    failures: Table | None = None
     recompiles: Table | None = None
     guards: Table | None = None
     changes: tuple[Table, ...] = ()

@@ -18,6 +18,7 @@ from tilesight.report.texts import (
     share_text,
     short_source,
 )
+from tilesight.report.view_chain import chain_view, linked_code, linked_picture
 from tilesight.report.view_code import code
 from tilesight.report.view_model import Card, Cell, Fact, ReportView, Table
 from tilesight.report.view_tables import (
@@ -30,7 +31,7 @@ from tilesight.report.view_tables import (
     table,
     text_or_not_measured,
 )
-from tilesight.roads.model import Kernel, Observation
+from tilesight.roads.model import Break, Kernel, Observation
 
 KERNEL_COLUMNS = (
     "kernel", "kind", "ops", "lines", "grid", "config", "requested", "touched", "dram", "flops",
@@ -49,8 +50,9 @@ def observation_view(words: Catalogue, seen: Observation, prefix: str = "") -> R
         subtitle=words("observe"),
         facts=observation_facts(words, seen),
         cards=_cards(words, seen),
-        graph=graph_picture(words, seen),
-        code=code(words, (), seen.kernels, prefix),
+        graph=linked_picture(graph_picture(words, seen), seen.links),
+        chain=chain_view(words, seen),
+        code=linked_code(code(words, (), seen.kernels, prefix), seen.kernels, seen.links),
         bars=bars(words, ledger_figures(seen.ledger)),
         trips=trips_table(words, (("eager", seen.ledger.eager_round_trips), ("compiled", seen.ledger.round_trips))),
         has_ledger=True,
@@ -58,7 +60,8 @@ def observation_view(words: Catalogue, seen: Observation, prefix: str = "") -> R
         compile=compile_facts(words, seen),
         timeline=timeline_picture(words, seen.timeline),
         not_fused=not_fused_table(words, seen),
-        breaks=breaks_table(words, seen),
+        breaks=breaks_table(words, seen.breaks),
+        failures=breaks_table(words, seen.failures),
         recompiles=lines_table(words, "reason", seen.recompiles),
         guards=lines_table(words, "guard", seen.guards),
         notes=seen.notes,
@@ -217,10 +220,11 @@ def _nodes_cell(nodes: str) -> Cell:
     return Cell(short, nodes if short != nodes else "")
 
 
-def breaks_table(words: Catalogue, seen: Observation) -> Table | None:
-    if not seen.breaks:
+def breaks_table(words: Catalogue, breaks: Sequence[Break]) -> Table | None:
+    """One row a break, or a part that was not compiled; None when there are none."""
+    if not breaks:
         return None
-    rows: list[Row] = [{"source": Cell(each.source), "reason": Cell(each.reason)} for each in seen.breaks]
+    rows: list[Row] = [{"source": Cell(each.source), "reason": Cell(each.reason)} for each in breaks]
     return table(words, ("source", "reason"), rows)
 
 

@@ -57,9 +57,19 @@ def describe_graph(
         compile=CompileTimes(round(graph.cold_s, 4), _rounded(graph.warm_s), graph.cache),
         timeline=graph.timeline,
         output_code=tuple(region.code for region in graph.regions),
-        notes=(*notes, *_not_decided(graph)),
+        notes=(*notes, *_not_decided(graph), *_left_out(graph)),
+        failures=tuple(Break(each.source, each.reason) for each in graph.failures),
         links=link_all(graph),
     )
+
+
+def _left_out(graph: CompiledGraph) -> tuple[str, ...]:
+    """What the figures do not hold, where the function was not compiled as a whole."""
+    if not graph.regions:
+        return ("torch.compile made no graph of it: all of it runs in eager mode, for the reasons under graph breaks",)
+    if graph.failures:
+        return ("compiled bytes are not known: what was not compiled is not in them",)
+    return ()
 
 
 def _rounded(seconds: float | None) -> float | None:

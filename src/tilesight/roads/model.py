@@ -128,7 +128,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Break:
-    """A graph break: the user's `file:line` and Dynamo's reason."""
+    """A graph break, or what was not compiled: the user's `file:line` and the reason."""
 
     source: str
     reason: str
@@ -186,8 +186,9 @@ class Observation(Displayed):
     recompiles: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
     exported: tuple[Exported, ...] = ()
-    timeline: Timeline = field(default_factory=Timeline)
     links: tuple[Link, ...] = ()
+    timeline: Timeline = field(default_factory=Timeline)
+    failures: tuple[Break, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -294,13 +295,14 @@ class Comparison(Displayed):
 
 @dataclass(frozen=True)
 class ScriptRun(Displayed):
-    """What `tilesight run` saw of a script."""
+    """What `tilesight run` saw of a script; `failure` is what it raised, in one line, empty where it did not."""
 
     script: str
     exit: int
     launches: tuple[Trace, ...]
     regions: tuple[Observation, ...]
     notes: tuple[str, ...] = ()
+    failure: str = ""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def _observe(
     subject: Callable[..., Any], specs: Sequence[Any], target: Target, name: str, options: Options
 ) -> Observation:
     graph = capture(subject, specs, target, mode=options.mode, dynamic=options.dynamic, backward=options.backward)
-    eager = eager_record(subject, specs, target, backward=options.backward)
+    eager = None if graph.failure else eager_record(subject, specs, target, backward=options.backward)
     log = EventLog()
     with log.block("kernels on the engine"):
         traffic, note = _measure(graph, subject, specs)
@@ -126,6 +126,8 @@ def _measure(
     graph: CompiledGraph, subject: Callable[..., Any], specs: Sequence[Any]
 ) -> tuple[list[KernelTraffic | None], tuple[str, ...]]:
     """The traffic of each call, where the graph is small enough to be executed; else why not."""
+    if graph.failures or not graph.regions:
+        return [], ()
     sizes = [buffer.bytes for region in graph.regions for buffer in region.buffers.values()]
     if None in sizes:
         return [], ("kernel bytes not measured yet: the size of a buffer is not known",)

@@ -25,7 +25,7 @@ def ledger_of(graph: CompiledGraph, eager: EagerRecord | None) -> Ledger:
     named = list(zip(graph.regions, global_names(graph.regions), strict=True))
     steps = [_renamed(step, names) for region, names in named for step in estimates(region)]
     known = [step for step in steps if step is not None]
-    followers = (*graph.regions[1:], None)
+    followers = (*graph.regions[1:], *([None] if graph.regions else []))
     outputs = [
         names[name]
         for (region, names), follower in zip(named, followers, strict=True)
@@ -33,7 +33,7 @@ def ledger_of(graph: CompiledGraph, eager: EagerRecord | None) -> Ledger:
     ]
     return account(
         None if eager is None else eager[0],
-        known if len(known) == len(steps) else None,
+        known if len(known) == len(steps) and graph.is_whole else None,
         outputs=() if eager is None else eager[1],
         kernel_outputs=tuple(outputs),
     )

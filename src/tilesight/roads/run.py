@@ -29,7 +29,7 @@ def run_script(script: str, args: Sequence[str], *, target: str, check: bool) ->
         script: path of the script; its own arguments are `args`
         target: the GPU that torch.compile generates code for
         check: look for every kind of fault; out-of-bounds is always found
-    Raises:  InputError: when the script does not exist or raises
+    Raises:  InputError: when the script does not exist, or raises before anything was launched or compiled
     """
     path = parse_spec(script).path
     chosen = find_target(target)
@@ -39,32 +39,38 @@ def run_script(script: str, args: Sequence[str], *, target: str, check: bool) ->
     session.observers.append(observer)
     watched = Provenance() if check else contextlib.nullcontext()
     with session, compiled_on_engine(chosen) as compiled, lent or contextlib.nullcontext(), watched:
-        exit_code = _execute(path, args)
+        exit_code, failure = _execute(path, args)
         observer.finish()
+    if failure is not None and not observer.traces and not any(each.graphs for each in compiled):
+        raise failure
     regions = tuple(
         describe_graph(graph, subject=f"{path.name}:{_name(each)}", inputs=(), target=chosen)
         for each in compiled
         for graph in each.graphs
     )
-    return ScriptRun(str(path), exit_code, tuple(observer.traces), regions)
+    told = str(failure) if failure is not None else ""
+    notes = (f"the script ended early: {told}",) if told else ()
+    return ScriptRun(str(path), exit_code, tuple(observer.traces), regions, notes, told)
 
 
 def _name(compiled: CompiledOnEngine) -> str:
     return getattr(compiled, "__name__", type(compiled).__name__)
 
 
-def _execute(path: Path, args: Sequence[str]) -> int:
-    """Run the file as `python FILE ARGS…` would; its exit code."""
+def _execute(path: Path, args: Sequence[str]) -> tuple[int, TilesightError | None]:
+    """Run the file as `python FILE ARGS…` would; its exit code, and what it raised."""
     with _as_main(path, args):
         try:
             runpy.run_path(str(path), run_name="__main__")
         except SystemExit as stop:
-            return _exit_code(stop)
-        except TilesightError:
-            raise
+            return _exit_code(stop), None
+        except TilesightError as error:
+            return error.exit_code, error
         except Exception as error:
-            raise explain_failure(error, path) from error
-    return 0
+            explained = explain_failure(error, path)
+            explained.__cause__ = error
+            return explained.exit_code, explained
+    return 0, None
 
 
 def _exit_code(stop: SystemExit) -> int:

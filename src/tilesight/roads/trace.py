@@ -28,6 +28,8 @@ def trace_spec(spec: str, args: Sequence[str], *, target: str) -> list[Trace]:
     find_target(target)
     if not parsed.name:
         run = run_script(spec, args, target=target, check=False)
+        if run.failure:
+            raise InputError(run.failure)
         traces = list(run.launches)
     else:
         traces = _trace_launch(spec, target)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import time
-import traceback
 import types
 import warnings
 from collections.abc import Callable, Generator, Sequence
@@ -17,13 +15,20 @@ from unittest.mock import patch
 import torch
 
 from tilesight.capture.inductor.choices import nothing_timed
+from tilesight.capture.inductor.compile_errors import (
+    compilations,
+    explained_failure,
+    frames_left_to_eager,
+    innermost,
+    refused_by_inductor,
+)
 from tilesight.capture.inductor.fusion import Heard, hear_fusion
 from tilesight.capture.inductor.graph import CompiledGraph, Undecided
-from tilesight.capture.inductor.nodes import input_sources, is_library_file, read_nodes, user_line
+from tilesight.capture.inductor.nodes import input_sources, read_nodes
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.record import Recorded, graph_break, region_of
 from tilesight.capture.inductor.timeline import EventLog, hear_events, timeline_of
-from tilesight.errors import CaptureError, InputError, TilesightError, UnsupportedError
+from tilesight.errors import TilesightError
 from tilesight.targets import Target
 
 torch_compile = torch.compile  # the real one, also while a script's torch.compile is redirected
@@ -57,7 +62,8 @@ def compile_for_target(
         backward: trace with gradients on; inputs and weights that ask for one give each graph a backward one,
             generated at once as `loss.backward()` would have it generated
     Raises:  InputError: when the function rejects the inputs
-             CaptureError: when torch fails to compile what it accepts
+             UnsupportedError: when it needs a tensor's value before the first graph
+             A call that ends after a graph was compiled is no error: the graphs so far, and `failure`.
     Source:  hooks seen on torch 2.11.0 to 2.14.1: GraphLowering.compile_to_module, WhyNoFuse
     """
     recorded: list[Recorded] = []
@@ -65,82 +71,52 @@ def compile_for_target(
     with pretend(target), reproducible_config(), quiet():
         backend = _recording_backend(recorded, mode, backward=backward)
         compiled = torch_compile(function, backend=backend, dynamic=dynamic)
-        log = EventLog()
+        log, before = EventLog(), compilations()
         started = time.perf_counter()
         with hear_events(log), log.block("first call"):
-            result = _call(compiled, inputs, backward=backward)
+            result, failure = _called(compiled, inputs, backward=backward)
         cold_s = time.perf_counter() - started
-        graphs = len(recorded)
-        started = time.perf_counter()
-        with hear_events(log), log.block("second call"):
-            _call(compiled, inputs, backward=backward)
-        warm_s = time.perf_counter() - started
-    regions = tuple(region_of(r) for r in recorded[:graphs])
+        if failure is not None and not recorded:
+            raise failure
+        graphs, left_to_eager = len(recorded), frames_left_to_eager(before)
+        warm_s = None
+        if failure is None:
+            started = time.perf_counter()
+            with hear_events(log), log.block("second call"):
+                _called(compiled, inputs, backward=backward)
+            warm_s = time.perf_counter() - started
     breaks = tuple(r.graph_break for r in recorded[:graphs] if r.graph_break is not None)
     cache = "hit: Dynamo's guards held" if len(recorded) == graphs else "miss: the second call compiled again"
     torch._dynamo.reset()
-    structure = import_module("torch.utils._pytree").tree_structure(result)
-    return CompiledGraph(regions, breaks, cold_s, warm_s, cache, structure, timeline_of(log.events))
+    return CompiledGraph(
+        regions=tuple(region_of(r) for r in recorded[:graphs]),
+        breaks=(*breaks, *left_to_eager),
+        cold_s=cold_s,
+        warm_s=warm_s,
+        cache=cache if failure is None else "not asked: the first call ended early",
+        structure=import_module("torch.utils._pytree").tree_structure(result),
+        timeline=timeline_of(log.events),
+        failure=failure,
+    )
 
 
-def _call(compiled: Callable[..., Any], inputs: Sequence[Any], *, backward: bool) -> Any:
-    fake_mode = _fake_mode(inputs)
+def _called(
+    compiled: Callable[..., Any], inputs: Sequence[Any], *, backward: bool
+) -> tuple[Any, TilesightError | None]:
+    """What a call gives, or what ended it."""
     try:
-        with fake_mode, torch.set_grad_enabled(backward):
-            return compiled(*inputs)
-    except TilesightError:
-        raise
+        with _fake_mode(inputs), torch.set_grad_enabled(backward):
+            return compiled(*inputs), None
     except Exception as error:
-        cause = innermost(error)
-        if isinstance(cause, TilesightError):
-            raise cause from error
-        if type(cause).__name__ == "DataDependentOutputException":
-            raise UnsupportedError(
-                "the function reads a tensor's value (such as .item())",
-                where=_raised_at(cause),
-                expected="a function whose shape does not depend on data",
-                next_step="values do not exist without a GPU; observe the parts around it",
-            ) from error
-        raise InputError(
-            f"the function failed on these inputs: {_reason(cause)}",
-            where=user_line(str(error))[0] or _raised_at(cause),
-            expected="inputs the function accepts",
-            next_step="check --inputs against the function's shapes and dtypes",
-        ) from error
+        explained = explained_failure(error)
+        explained.__cause__ = None if explained is error else error
+        return None, explained
 
 
 def _fake_mode(inputs: Sequence[Any]) -> Any:
     fake: Any = import_module("torch._subclasses.fake_tensor")
     found = [value.fake_mode for value in inputs if isinstance(value, fake.FakeTensor)]
     return found[0] if found else contextlib.nullcontext()
-
-
-def innermost(error: BaseException) -> BaseException:
-    """The first cause, or Tilesight's own error on the way there: torch wraps what a back end raises."""
-    while not isinstance(error, TilesightError):
-        cause = getattr(error, "inner_exception", None) or error.__cause__
-        if cause is None:
-            break
-        error = cause
-    return error
-
-
-def _reason(error: BaseException) -> str:
-    """The operator's own complaint where Dynamo quotes it, else the message's first line."""
-    quoted = re.search(r"got (\w+\((?:'[^\n]*'|\"[^\n]*\")\))", str(error))
-    return quoted.group(1) if quoted else f"{type(error).__name__}: {first_line(error)}"
-
-
-def _raised_at(error: BaseException) -> str:
-    """file:line of the last frame outside torch and Tilesight."""
-    frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
-    own = [f"{file}:{line}" for file, line in frames if not is_library_file(file) and not file.startswith("<")]
-    return own[-1] if own else ""
-
-
-def first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else "no message"
 
 
 def _recording_backend(recorded: list[Recorded], mode: str | None, *, backward: bool) -> Callable[..., Any]:
@@ -159,10 +135,7 @@ def _recording_backend(recorded: list[Recorded], mode: str | None, *, backward: 
             raise
         except Exception as error:
             if not isinstance(innermost(error), _CodeIsReadyError):
-                raise CaptureError(
-                    f"torch.compile failed: {type(error).__name__}: {first_line(innermost(error))}",
-                    next_step="run again with --debug for torch's own traceback",
-                ) from error
+                front.failure = refused_by_inductor(error)
         recorded.extend(_joined(front, made))
         return graph_module.forward
 
@@ -185,6 +158,7 @@ def _joined(front: Recorded, made: Sequence[Recorded]) -> list[Recorded]:
     if not made:
         return [front]
     made[0].fx, made[0].graph_break, made[0].input_sources = front.fx, front.graph_break, front.input_sources
+    made[0].failure = front.failure
     return list(made)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilesight.capture.inductor.timeline import Timeline
+from tilesight.errors import TilesightError
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,7 @@ class CompiledRegion:
         sizes: what the symbols of a dynamic shape, and the wrapper's own names for sizes, stood for in this call
         undecided: choices between kernels that only timing on the GPU makes
         graph: "inference", or "forward" or "backward" where gradients were asked for
+        failure: why Inductor did not compile it; empty where it did
     """
 
     fx: tuple[Node, ...]
@@ -193,6 +195,12 @@ class CompiledRegion:
     sizes: dict[str, int] = field(default_factory=dict[str, int])
     undecided: tuple[Undecided, ...] = ()
     groups: tuple[FusedGroup, ...] = ()
+    failure: str = ""
+
+    @property
+    def first_line(self) -> str:
+        """The user's file:line of its first operator; empty where unknown."""
+        return next((node.source for node in self.fx if node.source), "")
 
 
 @dataclass(frozen=True)
@@ -212,6 +220,7 @@ class CompiledGraph:
         cache: what the second call found
         structure: torch's pytree spec of what the function returns
         timeline: where the time of both calls went
+        failure: what ended the call after these graphs; None where it came to its end
     """
 
     regions: tuple[CompiledRegion, ...]
@@ -221,3 +230,19 @@ class CompiledGraph:
     cache: str
     structure: object = None
     timeline: Timeline = field(default_factory=Timeline)
+    failure: TilesightError | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Something was compiled, and nothing was left out."""
+        return bool(self.regions) and not self.failures
+
+    @property
+    def failures(self) -> tuple[GraphBreak, ...]:
+        """What was not compiled, each with its place and its reason in one sentence; empty where all was."""
+        refused = [region for region in self.regions if region.failure]
+        found = [GraphBreak(region.first_line, f"not compiled: {region.failure}") for region in refused]
+        if self.failure is not None:
+            more = f"; {self.failure.next_step}" if self.failure.next_step else ""
+            found.append(GraphBreak(self.failure.where, f"the call ended here: {self.failure.got}{more}"))
+        return tuple(found)

@@ -19,7 +19,8 @@ from unittest.mock import patch
 import torch
 
 from tilesight.capture.inductor.choices import nothing_timed
-from tilesight.capture.inductor.compile import dynamos_own, first_line, innermost, quiet, reproducible_config
+from tilesight.capture.inductor.compile import dynamos_own, quiet, reproducible_config
+from tilesight.capture.inductor.compile_errors import first_line, innermost
 from tilesight.capture.inductor.execute import load_wrapper
 from tilesight.capture.inductor.fusion import Heard, hear_fusion
 from tilesight.capture.inductor.graph import Undecided

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from tilesight.capture.inductor.bind import bind_inputs
-from tilesight.capture.inductor.compile import compile_for_target, innermost, mode_options, torch_compile
+from tilesight.capture.inductor.compile import compile_for_target, mode_options, torch_compile
+from tilesight.capture.inductor.compile_errors import innermost
 from tilesight.capture.inductor.execute import run_wrapper
 from tilesight.capture.inductor.graph import CompiledGraph, CompiledRegion
 from tilesight.capture.inductor.kernels import with_configs, with_grids
@@ -22,7 +23,7 @@ from tilesight.capture.inductor.timeline import Event, hear_events, timeline_of
 from tilesight.capture.inputs import fake_inputs, fake_mode
 from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.capture.subject import with_fake_weights
-from tilesight.errors import TilesightError, UnsupportedError
+from tilesight.errors import CaptureError, TilesightError, UnsupportedError
 from tilesight.targets import Target
 
 
@@ -69,6 +70,8 @@ def run_region(graph: CompiledGraph, function: Callable[..., Any], inputs: Seque
 
     Raises: UnsupportedError: when Dynamo broke the function into several graphs
     """
+    if graph.failures:
+        raise CaptureError(graph.failures[0].reason, where=graph.failures[0].source)
     if len(graph.regions) != 1:
         raise UnsupportedError(
             f"the function was cut into {len(graph.regions)} graphs",

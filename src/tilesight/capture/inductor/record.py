@@ -27,6 +27,7 @@ class Recorded:
     output_nodes: tuple[str, ...] = ()
     undecided: list[Undecided] = field(default_factory=list[Undecided])
     groups: tuple[FusedGroup, ...] = ()
+    failure: str = ""
 
     def keep(self, lowering: Any, heard: Heard) -> None:
         """Generate the code of a GraphLowering, and keep it with the graph it came from and what was heard."""
@@ -45,6 +46,9 @@ class Recorded:
 
 def region_of(recorded: Recorded) -> CompiledRegion:
     """The record as capture hands it on, with the generated wrapper read."""
+    if not recorded.code:  # nothing to compile, or Inductor refused
+        sources, failure = recorded.input_sources, recorded.failure
+        return CompiledRegion(recorded.fx, (), "", (), (), {}, (), input_sources=sources, failure=failure)
     kernels, calls, buffers, outputs, sizes = read_wrapper(recorded.code)
     return CompiledRegion(
         fx=recorded.fx,
@@ -62,6 +66,7 @@ def region_of(recorded: Recorded) -> CompiledRegion:
         sizes=sizes,
         undecided=tuple(recorded.undecided),
         groups=recorded.groups,
+        failure=recorded.failure,
     )
 
 
