@@ -59,7 +59,8 @@ ENGLISH: dict[str, str] = {
     "no_trips": "No intermediate goes through HBM.",
     "tiles": "The tiles",
     "chain": "From your line to the kernel",
-    "chain_help": "Click a name, a box of the picture or a line of a kernel: what it came from and what it became light up.",
+    "chain_help": "Click a name, a box of the picture or a line of a kernel:"
+    " what it came from and what it became light up.",
     "chain_line": "your lines",
     "chain_fx": "Dynamo nodes",
     "chain_aten": "ATen nodes",
@@ -177,7 +178,7 @@ ENGLISH: dict[str, str] = {
     "graph_forward": "forward",
     "graph_backward": "backward",
     "not_fused_time": "Bytes are what one kernel in place of the two would not move; predicted is those bytes over"
-    " {target}'s bandwidth. In `one` and `other` stand the ATen nodes.",
+    " {target}'s bandwidth. One and other are their ATen nodes.",
     "reason": "reason",
     "source": "line",
     "part": "part",
