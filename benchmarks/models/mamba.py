@@ -29,8 +29,8 @@ def build(**changes: Any) -> nn.Module:
 MODEL = RealModel(
     title="Mamba 130M, slow path",
     origin="transformers MambaForCausalLM",
-    batch="8 x 16 tokens",
-    inputs="i64[8,16]<50280",
+    batch="8 x 8 tokens",
+    inputs="i64[8,8]<50280",
     parameters=129_135_360,
     build=build,
     predict=next_token_logits,
