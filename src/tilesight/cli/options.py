@@ -61,7 +61,7 @@ def debug_option(command: Command) -> Command:
 
 def target_option(command: Command) -> Command:
     """`--target GPU`"""
-    text = "The GPU to compile for; it need not be here."
+    text = "The GPU to compile for; it need not be here. Of observe also cpu or gpu: what is here."
     return click.option("--target", default="h200", show_default=True, metavar="GPU", help=text)(command)
 
 

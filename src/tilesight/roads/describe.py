@@ -22,7 +22,7 @@ def describe_graph(
     *,
     subject: str,
     inputs: tuple[str, ...],
-    target: Target,
+    target: Target | None,
     eager: EagerRecord | None = None,
     traffic: Sequence[KernelTraffic | None] = (),
     notes: tuple[str, ...] = (),
@@ -32,6 +32,7 @@ def describe_graph(
     Args:
         graph: what torch.compile made
         subject, inputs: what was compiled, in the reader's words
+        target: the GPU whose bandwidth predictions take; None where there are none
         eager: what eager mode would launch (`capture.eager.record_eager`); without it the ledger's
             eager and ideal bytes are None
         traffic: what the engine measured for each call of the wrapper, None for extern calls
@@ -46,7 +47,7 @@ def describe_graph(
     return Observation(
         subject=subject,
         inputs=inputs,
-        target=target.name,
+        target=target.name if target else "",
         torch=metadata.version("torch").split("+")[0],
         triton=metadata.version("triton"),
         graph=_graph(graph),

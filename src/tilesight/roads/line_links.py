@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tilesight.capture.inductor.graph import Buffer, Call, GeneratedKernel
 
-_ASSIGNED = re.compile(r"^\s*(?:auto |(?:[\w:<>, ]+ )?)_?(tmp\d+)\w*\s*=[^=]")
-_VALUE = re.compile(r"\b_?(tmp\d+)")
+_ASSIGNED = re.compile(r"^\s*(?:auto |(?:[\w:<>, ]+ )?)_?(tmp(?:_acc)?\d+)\w*\s*=[^=]")
+_VALUE = re.compile(r"\b_?(tmp(?:_acc)?\d+)")
 _STORES = re.compile(r"^\s*(?:tl\.(?:store|atomic_\w+)\(|tmp\w*\.store\(|atomic_add\w*\(|\w*out_ptr\d+\[)")
 _PARAMETER = re.compile(r"\b((?:in_out|in|out|ws|arg)_ptr\d*|in_desc\d*|out_desc\d*)\b")
 

@@ -20,6 +20,7 @@ from tilesight.ledger.model import KernelTraffic
 from tilesight.roads.compiled import execute_compiled, execute_training, traffic_by_call
 from tilesight.roads.describe import describe_graph
 from tilesight.roads.model import Observation
+from tilesight.roads.observe_here import HERE, observe_here
 from tilesight.roads.region_ledger import EagerRecord
 from tilesight.targets import Target
 from tilesight.targets import target as find_target
@@ -36,15 +37,20 @@ def observe_spec(
     Args:
         spec: FILE.py:NAME or package.module:NAME, a function, an nn.Module class or an instance
         inputs: a text such as "f32[100000]"; None asks `example_inputs()`
-        target: name of a GPU
+        target: name of a GPU; `cpu` or `gpu` for the real compilation on what is here
         mode, dynamic: torch.compile's
         backward: the backward graphs too; floating inputs are differentiated, and a module is in training mode
     Raises:  InputError: when the file, the name, the inputs or the target can't be used
     """
-    chosen = find_target(target)
+    chosen = None if target in HERE else find_target(target)
     parsed = parse_spec(spec)
     module = load(parsed)
     found = look_up(module, parsed)
+    if chosen is None:
+        specs = inputs_for(found, module, inputs, parsed)
+        if not callable(found):
+            without_weights(found, parsed)  # says what was expected
+        return observe_here(found, specs, target, str(parsed), mode=mode, dynamic=dynamic or None, backward=backward)
     subject = without_weights(found, parsed)
     specs = inputs_for(found, module, inputs, parsed)
     options = Options(mode, dynamic or None, backward)
@@ -64,13 +70,15 @@ def observe(
     Args:
         function: a function or nn.Module
         inputs: tensors (only shape, dtype and strides are used), texts such as "f32[100000]", or values
-        target: name of a GPU
+        target: name of a GPU; `cpu` or `gpu` for the real compilation on what is here
         mode, dynamic: torch.compile's
         backward: the backward graphs too; floating inputs are differentiated, and a module is in training mode
     Raises:  InputError: when the function rejects the inputs or the target is unknown
     """
     specs = [spec for value in inputs for spec in _specs(value)]
     name = getattr(function, "__name__", type(function).__name__)
+    if target in HERE:
+        return observe_here(function, specs, target, name, mode=mode, dynamic=dynamic, backward=backward)
     return _observe(function, specs, find_target(target), name, Options(mode, dynamic, backward))
 
 

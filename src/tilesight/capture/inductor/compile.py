@@ -142,6 +142,20 @@ def _recording_backend(recorded: list[Recorded], mode: str | None, *, backward: 
     return backend
 
 
+def recorded_code(
+    function: Callable[..., Any], inputs: Sequence[Any], mode: str | None, dynamic: bool | None, *, backward: bool
+) -> list[Recorded]:
+    """What Inductor generates for `function(*inputs)` on their own device, up to the code, with its caches off."""
+    recorded: list[Recorded] = []
+    torch._dynamo.reset()
+    with reproducible_config(), quiet():
+        compiled = torch_compile(
+            function, backend=_recording_backend(recorded, mode, backward=backward), dynamic=dynamic
+        )
+        _called(compiled, inputs, backward=backward)
+    return recorded
+
+
 def dynamos_own() -> tuple[type[Exception], ...]:
     """What Dynamo expects of a back end: to be told to trace anew, or to leave this graph to eager."""
     fake: Any = import_module("torch._subclasses.fake_tensor")

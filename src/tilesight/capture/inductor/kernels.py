@@ -17,6 +17,7 @@ from importlib import import_module, util
 from pathlib import Path
 from typing import Any
 
+from tilesight.capture.inductor.cpp_kernels import CATEGORY as CPP
 from tilesight.capture.inductor.graph import Call, GeneratedKernel
 from tilesight.capture.inductor.sizes import parse_optional_size
 from tilesight.errors import CaptureError
@@ -119,8 +120,11 @@ def _import_file(path: Path) -> Any:
 
 
 def with_configs(kernels: Sequence[GeneratedKernel]) -> tuple[GeneratedKernel, ...]:
-    """The same kernels with the configs that Inductor's heuristics give them."""
-    return tuple(replace(kernel, configs=load_kernel(kernel.name, kernel.source).configs) for kernel in kernels)
+    """The same kernels with the configs that Inductor's heuristics give them; C++ kernels have none."""
+    return tuple(
+        kernel if kernel.category == CPP else replace(kernel, configs=load_kernel(kernel.name, kernel.source).configs)
+        for kernel in kernels
+    )
 
 
 def with_grids(

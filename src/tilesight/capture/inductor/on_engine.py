@@ -50,7 +50,7 @@ def capture(
     if backward:
         ask_gradients(fakes)
     graph = compile_for_target(function, fakes, target, mode=mode, dynamic=dynamic, backward=backward)
-    return replace(graph, regions=tuple(_with_launches(region) for region in graph.regions))
+    return replace(graph, regions=tuple(with_launches(region) for region in graph.regions))
 
 
 def ask_gradients(inputs: Sequence[Any]) -> None:
@@ -60,7 +60,8 @@ def ask_gradients(inputs: Sequence[Any]) -> None:
             value.requires_grad_(True)
 
 
-def _with_launches(region: CompiledRegion) -> CompiledRegion:
+def with_launches(region: CompiledRegion) -> CompiledRegion:
+    """The region with the configs and grids of its Triton kernels filled in."""
     kernels = with_configs(region.kernels)
     return replace(region, kernels=kernels, calls=with_grids(region.calls, kernels, region.sizes))
 
@@ -178,7 +179,7 @@ class _Span:
 
 
 def _compiled_graph(recorded: Sequence[Recorded], span: _Span, events: Sequence[Event]) -> CompiledGraph:
-    regions = tuple(_with_launches(region_of(record)) for record in recorded)
+    regions = tuple(with_launches(region_of(record)) for record in recorded)
     breaks = tuple(record.graph_break for record in recorded if record.graph_break is not None)
     cache = "not asked: the script called it once" if span.warm_s is None else "hit: Dynamo's guards held"
     return CompiledGraph(regions, breaks, span.cold_s, span.warm_s, cache, timeline=timeline_of(events))

@@ -31,10 +31,13 @@ class Recorded:
 
     def keep(self, lowering: Any, heard: Heard) -> None:
         """Generate the code of a GraphLowering, and keep it with the graph it came from and what was heard."""
-        code = lowering.codegen()[0]
-        self.code = str(getattr(code, "value", code))
+        self.keep_code(lowering, lowering.codegen()[0], heard)
         module: Any = import_module("torch._inductor.graph")
         module.output_code_log.debug("Output code: \n%s", self.code)  # what TORCH_LOGS=output_code prints
+
+    def keep_code(self, lowering: Any, code: Any, heard: Heard) -> None:
+        """Keep the code that a GraphLowering has generated, the graph it came from and what was heard."""
+        self.code = str(getattr(code, "value", code))
         self.graph = _kind_of_graph(lowering)
         graph = lowering.graph if hasattr(lowering, "graph") else lowering.module.graph
         self.aten = read_nodes(graph)
