@@ -150,6 +150,7 @@ def test_the_exported_kernel_gives_what_the_generated_one_gives_to_the_last_bit(
         (layer_norm, "bf16[40,200],bf16[200],bf16[200]", "1e-05", "1.0"),
         (column_sum, "f32[5000,200]", "x_index < x_size", "x_index < x_size - 1"),  # a mask that leaves the last out
         (gathered, "f32[50,33],i64[20]<50", "BLOCK_X = ", "BLOCK_X = 16 # "),  # right: any block is
+        (column_sum, "f32[5000,200]", "BLOCK_X = ", "BLOCK_X = 8 # "),  # and the kernel as generated keeps its own
     ],
 )
 def test_an_edit_that_breaks_the_kernel_is_told(

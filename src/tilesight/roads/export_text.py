@@ -9,7 +9,7 @@ from textwrap import fill, indent
 from tilesight.capture.inductor.plain_kernel import PlainKernel, plain_kernel, renamed
 from tilesight.capture.inductor.standalone import Operand, StandaloneLaunch
 from tilesight.roads.export_reference import FILE_TOLERANCES, Held
-from tilesight.roads.standalone_template import FILE, GRAPH_REFERENCE, OWN_REFERENCE
+from tilesight.roads.standalone_template import FILE, GRAPH_REFERENCE, ONLINE_SOFTMAX, OWN_REFERENCE
 
 WIDTH = 110
 _TAKEN = {"tensors", "device", "torch", "triton", "tl", "math", "sys", "operator", "aten", "prims", "grid"}
@@ -83,7 +83,7 @@ def _reference(launch: StandaloneLaunch, held: Held, names: Mapping[str, str], k
         return OWN_REFERENCE.substitute(
             as_generated=kernel.as_generated.strip("\n"),
             names=listed,
-            reason=held.reason,
+            reason=indent(fill(f"Why it is not held against the graph: {held.reason}.", WIDTH), "    "),
             launch=indent(kernel.launch(is_as_generated=True), "    ").rstrip(),
             results=", ".join(f'"{name}": {name}' for name in written),
         )
@@ -96,6 +96,7 @@ def _reference(launch: StandaloneLaunch, held: Held, names: Mapping[str, str], k
     device = next(iter(names.values()))
     return GRAPH_REFERENCE.substitute(
         names=listed,
+        helper=ONLINE_SOFTMAX if "online_softmax(" in statements else "",
         device=f"    device = {device}.device\n" if re.search(r"\bdevice\b", statements) else "",
         widened=indent("".join(lines), "    "),
         statements=indent(statements, "    "),

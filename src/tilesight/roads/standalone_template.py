@@ -15,7 +15,6 @@ CPU and no time is told. Exit code 0: the numbers are right, 1: they are wrong, 
 
 import math
 import sys
-from math import inf, nan
 
 import torch
 import triton
@@ -140,14 +139,8 @@ if __name__ == "__main__":
 ''')
 
 GRAPH_REFERENCE = Template('''\
-aten, prims, f64 = torch.ops.aten, torch.ops.prims, torch.float64
-
-
-def online_softmax(x, dim):
-    """(largest, sum of exp(x - largest)) along an axis."""
-    largest = x.amax(dim, keepdim=True)
-    return largest, (x - largest).exp().sum(dim, keepdim=True)
-
+aten, prims, f64, inf, nan = torch.ops.aten, torch.ops.prims, torch.float64, math.inf, math.nan
+$helper
 
 def reference($names):
     """What the graph computes, operator by operator in float64, without rounding in between."""
@@ -155,13 +148,23 @@ $device$widened$statements
     return {$results}
 ''')
 
+ONLINE_SOFTMAX = '''
+
+def online_softmax(x, dim):
+    """(largest, sum of exp(x - largest)) along an axis."""
+    largest = x.amax(dim, keepdim=True)
+    return largest, (x - largest).exp().sum(dim, keepdim=True)
+'''
+
 OWN_REFERENCE = Template('''\
 $as_generated
 
 
 def reference($names):
-    """What the kernel as torch.compile generated it gives: why no other reference stands here: $reason"""
-    tensors = dict(locals())
+    """What the kernel gives as torch.compile generated it.
+
+$reason
+    """
 $launch
     return {$results}
 ''')

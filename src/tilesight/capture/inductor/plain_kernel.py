@@ -52,6 +52,7 @@ class PlainKernel:
         blocks: constexprs that the launch chooses, by readable name
         options: num_warps, num_stages and their like
         grid: a Python expression over the blocks
+        grid_numbers: the same as numbers
     """
 
     name: str
@@ -64,20 +65,24 @@ class PlainKernel:
     blocks: dict[str, object]
     options: dict[str, object]
     grid: str
+    grid_numbers: str
 
     def launch(self, *, is_as_generated: bool = False) -> str:
-        """The statement that launches the kernel, or its copy with the generated names."""
+        """The statement that launches the kernel, or its copy with the generated names, blocks and options."""
         passed: list[str] = []
         for parameter, text in self.arguments:
             keyword = parameter if is_as_generated else self.parameters[parameter]
+            text = repr(self.blocks[text]) if is_as_generated and text in self.blocks else text
             is_first = parameter in self.operands and all("=" not in each for each in passed)
             passed.append(text if is_first else f"{keyword}={text}")
-        passed += [f"{each}={each.upper()}" for each in self.options]
-        function = f"{self.name}_as_generated" if is_as_generated else self.name
-        line = f"{function}[{self.grid}]({', '.join(passed)})\n"
+        passed += [
+            f"{key}={value!r}" if is_as_generated else f"{key}={key.upper()}" for key, value in self.options.items()
+        ]
+        name, grid = (f"{self.name}_as_generated", self.grid_numbers) if is_as_generated else (self.name, self.grid)
+        line = f"{name}[{grid}]({', '.join(passed)})\n"
         if len(line) <= _LONGEST_LINE:
             return line
-        return f"{function}[{self.grid}](\n" + "".join(f"    {each},\n" for each in passed) + ")\n"
+        return f"{name}[{grid}](\n" + "".join(f"    {each},\n" for each in passed) + ")\n"
 
 
 def plain_kernel(launch: StandaloneLaunch, operand_names: Mapping[str, str]) -> PlainKernel:
@@ -111,6 +116,7 @@ def plain_kernel(launch: StandaloneLaunch, operand_names: Mapping[str, str]) -> 
         blocks=blocks,
         options={key: value for key, value in config.items() if key not in launch.loaded.parameters},
         grid=_grid(launch, names),
+        grid_numbers=_tuple_of(map(str, launch.loaded.grid(launch.arguments))),
     )
 
 
