@@ -20,6 +20,7 @@ WIDTH = 100
 SHOWN_KERNELS = 3
 """Sources are printed up to this many kernels; more are left to the HTML report."""
 SHOWN_ROWS = 20
+SHOWN_GUARDS = 6
 SHOWN_SHAPES = 48
 """Rows of the correctness matrix: all of those that are planned."""
 
@@ -81,7 +82,8 @@ def _body(words: Catalogue, shown: ReportView) -> list[RenderableType]:
     if shown.kernels is not None:
         parts += _section(words, "kernels", *record_lines(words, shown.kernels))
     parts += _tables(words, ("not_fused", shown.not_fused), ("breaks", shown.breaks), ("recompiles", shown.recompiles))
-    parts += _tables(words, ("guards", shown.guards))
+    if shown.guards is not None:
+        parts += _section(words, "guards", *table_lines(words, shown.guards, SHOWN_GUARDS))
     if shown.compile:
         parts += _section(words, "compile", _facts(shown.compile))
     if shown.notes:

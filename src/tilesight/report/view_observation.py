@@ -63,7 +63,7 @@ def observation_view(words: Catalogue, seen: Observation, prefix: str = "") -> R
         breaks=breaks_table(words, seen.breaks),
         failures=breaks_table(words, seen.failures),
         recompiles=lines_table(words, "reason", seen.recompiles),
-        guards=lines_table(words, "guard", seen.guards),
+        guards=lines_table(words, "guard", sorted(dict.fromkeys(seen.guards), key=_is_ambient)),
         notes=seen.notes,
     )
 
@@ -226,6 +226,11 @@ def breaks_table(words: Catalogue, breaks: Sequence[Break]) -> Table | None:
         return None
     rows: list[Row] = [{"source": Cell(each.source), "reason": Cell(each.reason)} for each in breaks]
     return table(words, ("source", "reason"), rows)
+
+
+def _is_ambient(guard: str) -> bool:
+    """The guard holds for every function; those that the user's lines bring about have the line behind them."""
+    return "# " not in guard or "_dynamo/" in guard.rsplit("# ", 1)[1]
 
 
 def lines_table(words: Catalogue, column: str, lines: Sequence[str]) -> Table | None:

@@ -61,6 +61,8 @@ def describe_graph(
         notes=(*notes, *_not_decided(graph), *_left_out(graph)),
         failures=tuple(Break(each.source, each.reason) for each in graph.failures),
         links=link_all(graph),
+        guards=graph.guards,
+        recompiles=graph.recompiles,
     )
 
 

@@ -24,6 +24,7 @@ from tilesight.capture.inductor.compile_errors import (
 )
 from tilesight.capture.inductor.fusion import Heard, hear_fusion
 from tilesight.capture.inductor.graph import CompiledGraph, Undecided
+from tilesight.capture.inductor.guards import HeardGuards, hear_guards
 from tilesight.capture.inductor.nodes import input_sources, read_nodes
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.record import Recorded, graph_break, region_of
@@ -71,9 +72,9 @@ def compile_for_target(
     with pretend(target), reproducible_config(), quiet():
         backend = _recording_backend(recorded, mode, backward=backward)
         compiled = torch_compile(function, backend=backend, dynamic=dynamic)
-        log, before = EventLog(), compilations()
+        log, before, told = EventLog(), compilations(), HeardGuards()
         started = time.perf_counter()
-        with hear_events(log), log.block("first call"):
+        with hear_events(log), hear_guards(told), log.block("first call"):
             result, failure = _called(compiled, inputs, backward=backward)
         cold_s = time.perf_counter() - started
         if failure is not None and not recorded:
@@ -82,7 +83,7 @@ def compile_for_target(
         warm_s = None
         if failure is None:
             started = time.perf_counter()
-            with hear_events(log), log.block("second call"):
+            with hear_events(log), hear_guards(told), log.block("second call"):
                 _called(compiled, inputs, backward=backward)
             warm_s = time.perf_counter() - started
     breaks = tuple(r.graph_break for r in recorded[:graphs] if r.graph_break is not None)
@@ -97,6 +98,8 @@ def compile_for_target(
         structure=import_module("torch.utils._pytree").tree_structure(result),
         timeline=timeline_of(log.events),
         failure=failure,
+        guards=tuple(told.guards),
+        recompiles=tuple(told.recompiles),
     )
 
 

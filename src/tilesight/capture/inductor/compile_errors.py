@@ -9,12 +9,12 @@ from importlib import import_module
 from typing import Any
 
 from tilesight.capture.inductor.graph import GraphBreak
+from tilesight.capture.inductor.guards import break_reason
 from tilesight.capture.inductor.nodes import is_library_file, user_line
 from tilesight.errors import InputError, TilesightError, UnsupportedError
 
 _DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
 _DEVICES = re.compile(r"two (?:different )?devices,? (\w+(?::\d+)?)(?:,| and)+ ?(\w+(?::\d+)?)")
-_EXPLANATION = re.compile(r"^\s*Explanation: (.+)$", re.MULTILINE)
 _EVERYWHERE = "values do not exist without a GPU; observe the parts around it"
 
 
@@ -88,19 +88,13 @@ def frames_left_to_eager(before: Sequence[Any]) -> tuple[GraphBreak, ...]:
 
 
 def _left_to_eager(record: Any) -> str:
-    return f"{record.co_name} runs in eager mode as a whole: {_explained(str(record.fail_reason))}"
+    return f"{record.co_name} runs in eager mode as a whole: {break_reason(str(record.fail_reason))}"
 
 
 def _place_of(record: Any) -> str:
     if record.fail_user_frame_filename:
         return f"{record.fail_user_frame_filename}:{record.fail_user_frame_lineno}"
     return f"{record.co_filename}:{record.co_firstlineno}"
-
-
-def _explained(text: str) -> str:
-    first = text.strip().splitlines()[0]
-    match = _EXPLANATION.search(text)
-    return f"{first}: {match[1].strip()}" if match else first
 
 
 def _reason(error: BaseException) -> str:

@@ -221,6 +221,8 @@ class CompiledGraph:
         structure: torch's pytree spec of what the function returns
         timeline: where the time of both calls went
         failure: what ended the call after these graphs; None where it came to its end
+        guards: what must hold for the compiled code to be used again
+        recompiles: which guards of earlier compilations failed, so that this one came about
     """
 
     regions: tuple[CompiledRegion, ...]
@@ -231,6 +233,8 @@ class CompiledGraph:
     structure: object = None
     timeline: Timeline = field(default_factory=Timeline)
     failure: TilesightError | None = None
+    guards: tuple[str, ...] = ()
+    recompiles: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:

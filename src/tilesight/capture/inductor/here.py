@@ -23,6 +23,7 @@ from tilesight.capture.inductor.compile_errors import compilations, explained_fa
 from tilesight.capture.inductor.fragments import nodes_of, read_fragments
 from tilesight.capture.inductor.fusion import Heard, hear_fusion
 from tilesight.capture.inductor.graph import CompiledGraph
+from tilesight.capture.inductor.guards import HeardGuards, hear_guards
 from tilesight.capture.inductor.nodes import input_sources, read_nodes
 from tilesight.capture.inductor.record import Recorded, graph_break, region_of
 from tilesight.capture.inductor.saved_code import graph_kind
@@ -78,10 +79,10 @@ def compile_here(
         backward: a backward pass after each call, from a gradient of ones
     Raises:  TilesightError: when the first call fails before a graph was compiled
     """
-    work, log = _Work(), EventLog()
+    work, log, told = _Work(), EventLog(), HeardGuards()
     torch._dynamo.reset()
     counted, before = _counts(), compilations()
-    with quiet(), _listened(work, backward=backward):
+    with quiet(), _listened(work, backward=backward), hear_guards(told):
         compiled = torch_compile(function, backend=_backend(work, mode), dynamic=dynamic)
         result, cold_s, failure = _timed_call(compiled, inputs, log, "first call", backward=backward)
         if failure is not None and not work.recorded:
@@ -105,6 +106,8 @@ def compile_here(
         structure=import_module("torch.utils._pytree").tree_structure(result),
         timeline=timeline_of(log.events),
         failure=failure,
+        guards=tuple(told.guards),
+        recompiles=tuple(told.recompiles),
     )
     return graph, notes
 

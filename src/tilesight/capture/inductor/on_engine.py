@@ -16,6 +16,7 @@ from tilesight.capture.inductor.compile import compile_for_target, mode_options,
 from tilesight.capture.inductor.compile_errors import innermost
 from tilesight.capture.inductor.execute import run_wrapper
 from tilesight.capture.inductor.graph import CompiledGraph, CompiledRegion
+from tilesight.capture.inductor.guards import HeardGuards, hear_guards
 from tilesight.capture.inductor.kernels import with_configs, with_grids
 from tilesight.capture.inductor.live import LiveLog, live_backend
 from tilesight.capture.inductor.record import Recorded, region_of
@@ -123,10 +124,10 @@ class CompiledOnEngine:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         first, ran, run_s = len(self._log.recorded), len(self._log.ran), self._log.run_s
-        heard = len(self._log.events.events)
+        heard, told = len(self._log.events.events), HeardGuards()
         started = perf_counter()
         try:
-            with hear_events(self._log.events), self._log.events.block("call"):
+            with hear_events(self._log.events), hear_guards(told), self._log.events.block("call"):
                 return self._compiled(*args, **kwargs)
         except Exception as error:
             cause = innermost(error)
@@ -135,22 +136,23 @@ class CompiledOnEngine:
             raise
         finally:
             seconds = perf_counter() - started - (self._log.run_s - run_s)
-            self._note_call(first, self._log.ran[ran:], seconds, heard)
+            self._note_call(self._log.ran[ran:], _Span(first, seconds, heard, told))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_function"], name)
 
-    def _note_call(self, first: int, ran: Sequence[int], seconds: float, heard: int) -> None:
-        compiled = len(self._log.recorded) > first
+    def _note_call(self, ran: Sequence[int], call: _Span) -> None:
+        heard = call.heard
+        compiled = len(self._log.recorded) > call.first
         self.calls[0 if compiled else 1] += 1
         self._log.events.rename("call", "first call" if compiled else "second call", heard)
         if compiled:
-            self._spans.append(_Span(first, seconds, heard))
+            self._spans.append(call)
             return
         is_first = False
         for span, end in zip(self._spans, self._ends(), strict=True):
             if span.warm_s is None and any(span.first <= position < end for position in ran):
-                span.warm_s = seconds
+                span.warm_s = call.cold_s
                 is_first = True
         if not is_first:
             del self._log.events.events[heard:]  # one call again is enough to see
@@ -170,11 +172,12 @@ class CompiledOnEngine:
 
 @dataclass
 class _Span:
-    """The records and events of one compiling call: from `first` and `heard` on; seconds without execution."""
+    """The records, events and guards of one call: from `first` and `heard` on; seconds without execution."""
 
     first: int
     cold_s: float
     heard: int
+    told: HeardGuards
     warm_s: float | None = None
 
 
@@ -182,7 +185,16 @@ def _compiled_graph(recorded: Sequence[Recorded], span: _Span, events: Sequence[
     regions = tuple(with_launches(region_of(record)) for record in recorded)
     breaks = tuple(record.graph_break for record in recorded if record.graph_break is not None)
     cache = "not asked: the script called it once" if span.warm_s is None else "hit: Dynamo's guards held"
-    return CompiledGraph(regions, breaks, span.cold_s, span.warm_s, cache, timeline=timeline_of(events))
+    return CompiledGraph(
+        regions,
+        breaks,
+        span.cold_s,
+        span.warm_s,
+        cache,
+        timeline=timeline_of(events),
+        guards=tuple(span.told.guards),
+        recompiles=tuple(span.told.recompiles),
+    )
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilesight.capture.inductor.fusion import Heard, read_groups, read_unfused
 from tilesight.capture.inductor.graph import CompiledRegion, FusedGroup, GraphBreak, Node, Undecided, Unfused
+from tilesight.capture.inductor.guards import break_reason
 from tilesight.capture.inductor.nodes import is_library_file, output_nodes, read_nodes
 from tilesight.capture.inductor.wrapper import read_wrapper
 
@@ -97,4 +98,4 @@ def graph_break(graph_module: Any) -> GraphBreak | None:
         return None
     frames = [frame for frame in reason.user_stack or () if not is_library_file(frame.filename)]
     source = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    return GraphBreak(source, str(reason.reason).strip().splitlines()[0])
+    return GraphBreak(source, break_reason(str(reason.reason)))

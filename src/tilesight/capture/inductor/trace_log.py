@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilesight.capture.inductor.graph import GraphBreak, Node
+from tilesight.capture.inductor.guards import guard_leaves, recompile_reasons, with_explanation
 from tilesight.capture.inductor.readable_graph import read_graph
 from tilesight.capture.inductor.timeline import Event, event_of_record
 from tilesight.capture.inductor.trace_records import Record, TraceLog, read_records
 
 _BREAK_PLACE = re.compile(r"Graph break in user code at (.+:\d+)\s*$", re.MULTILINE)
-_EXPLANATION = re.compile(r"^\s*Explanation: (.+)$", re.MULTILINE)
 _CACHES = ("fx_graph_cache_", "aotautograd_cache_")
 _STARTS = ("dynamo_start", "recompile_reasons")
 _CLOSES = "compilation_metrics"
@@ -144,29 +144,15 @@ def _graph_break(region: LoggedRegion, record: Record, log: TraceLog) -> None:
     lines = [line.strip() for line in (after or record.payload).splitlines() if line.strip()]
     # the first line says which bytecode was traced; the reason itself stands below it
     reason = lines[1] if len(lines) > 1 and lines[0].startswith("Encountered graph break") else (lines or [""])[0]
-    region.breaks.append(GraphBreak(place.group(1) if place else "", _explained(reason, record.payload)))
-
-
-def _explained(reason: str, text: str) -> str:
-    """The reason with Dynamo's explanation behind it, where the text has one."""
-    match = _EXPLANATION.search(text)
-    return f"{reason}: {match.group(1).strip()}" if match else reason
+    region.breaks.append(GraphBreak(place.group(1) if place else "", with_explanation(reason, record.payload)))
 
 
 def _recompiled(region: LoggedRegion, record: Record, log: TraceLog) -> None:
-    try:
-        reasons: Any = json.loads(record.payload)
-    except json.JSONDecodeError:
-        reasons = record.payload.splitlines()
-    found = [reasons] if isinstance(reasons, str) else list(reasons)
-    region.recompiles += [str(reason).strip() for reason in found if str(reason).strip()]
+    region.recompiles += recompile_reasons(record.payload)
 
 
 def _guards(region: LoggedRegion, record: Record, log: TraceLog) -> None:
-    """The leaves of the guards' tree: what is compared, without the managers above."""
-    leaves = [re.sub(r"^[|\s]*\+-\s*", "", line) for line in record.payload.splitlines() if "+-" in line]
-    kept = [re.sub(r"\s{2,}", "  ", leaf.strip()) for leaf in leaves if "Manager" not in leaf.split(":", 1)[0]]
-    region.guards = kept
+    region.guards = guard_leaves(record.payload)
 
 
 def _dynamo_graph(region: LoggedRegion, record: Record, log: TraceLog) -> None:
@@ -187,7 +173,7 @@ def _metrics(region: LoggedRegion, record: Record, log: TraceLog) -> None:
     region.seconds = record.data.get("entire_frame_compile_time_s")
     if record.data.get("fail_type"):
         text = str(record.data.get("fail_reason", "")).strip()
-        reason = _explained((text.splitlines() or [""])[0], text)
+        reason = with_explanation((text.splitlines() or [""])[0], text)
         place = record.data.get("fail_user_frame_filename")
         where = f" at {place}:{record.data.get('fail_user_frame_lineno')}" if place else ""
         region.failure = f"{record.data['fail_type']}{where}: {reason}"
