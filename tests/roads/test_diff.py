@@ -104,6 +104,17 @@ def test_a_new_graph_break_is_told_with_its_line() -> None:
     assert (figures["graphs"].before, figures["break_count"].after) == (1, 1)
 
 
+def test_lines_that_an_edit_above_has_moved_are_no_difference() -> None:
+    a = json.loads(json.dumps(seen(broken)))
+    a["guards"] = ["TENSOR_MATCH: L['x'] is f32[64, 64]  # y = f(x)  # mine.py:7 in f"]
+    b = json.loads(json.dumps(a).replace("test_diff.py:", "test_diff.py:1").replace("mine.py:7", "mine.py:9"))
+    assert a["breaks"] != b["breaks"] and a["guards"] != b["guards"]
+    assert diff_graphs([a], [b]).lists == ()
+    b["guards"] = ["TENSOR_MATCH: L['x'] is f32[64, 32]  # y = f(x)  # mine.py:7 in f"]
+    (change,) = diff_graphs([a], [b]).lists
+    assert (change.key, change.removed, change.added) == ("guards", tuple(a["guards"]), tuple(b["guards"]))
+
+
 def test_the_json_fits_its_schema_and_the_page_shows_the_diff() -> None:
     found = diff(before, after)
     data = found.to_dict()

@@ -22,6 +22,7 @@ ALIKE = 0.5
 _ENTRY = re.compile(r", (?='\w+': )")
 """Between two entries of Inductor's long metadata dicts: each gets a line of its own in a diff."""
 _NUMBER = re.compile(r"_\d+$")
+_LINE = re.compile(r"\.py:\d+")
 
 
 def diff_files(before: Path, after: Path) -> ObservationDiff:
@@ -134,9 +135,17 @@ def _place(source: str) -> str:
 
 
 def _left_over(here: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
-    """What is here and not there, counted: `aten.add.Tensor ×2` where it is missing twice."""
-    counted = Counter(here) - Counter(there)
-    return tuple(f"{text} ×{count}" if count > 1 else text for text, count in counted.items())
+    """What is here and not there, counted: `aten.add.Tensor ×2` where it is missing twice.
+
+    Line numbers and the comments behind guards are shown, but not compared: an edit above moves them.
+    """
+    shown = {_without_lines(text): text for text in here}
+    counted = Counter(map(_without_lines, here)) - Counter(map(_without_lines, there))
+    return tuple(f"{shown[key]} ×{count}" if count > 1 else shown[key] for key, count in counted.items())
+
+
+def _without_lines(text: str) -> str:
+    return _LINE.sub(".py", text.split("  # ", 1)[0])
 
 
 def _kernel_changes(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[KernelChange]:
