@@ -1,0 +1,72 @@
+"""Kernels as operators of torch: registered once for CUDA and the CPU, with their shapes for tracing.
+
+Registered by `torch.library.define`, `impl` and `register_fake`, with `autograd.Function` outside of the operator: the
+cheapest path from Python to a launch that `torch.compile` and `torch.export` take whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+
+NAMESPACE = "tilesight"
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def define(schema: str, launch: Callable[..., Any], fake: Callable[..., Any]) -> Callable[..., Any]:
+    """Register an operator `tilesight::NAME`; a CPU tensor's launch runs on the engine.
+
+    Args:
+        schema: such as `name(Tensor x) -> Tensor`
+        launch: what it does with tensors on a GPU
+        fake: the same for tensors that have shapes and no data
+    Returns: the operator
+    """
+    name = schema.partition("(")[0]
+
+    def launch_on_engine(*args: Any) -> Any:
+        with _engine():
+            return launch(*args)
+
+    torch.library.define(f"{NAMESPACE}::{name}", schema[len(name) :])
+    torch.library.impl(f"{NAMESPACE}::{name}", "CUDA", launch)
+    torch.library.impl(f"{NAMESPACE}::{name}", "CPU", launch_on_engine)
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake)
+    return getattr(getattr(torch.ops, NAMESPACE), name).default
+
+
+def _engine() -> contextlib.AbstractContextManager[object]:
+    """Triton on the engine, unless it is there already; imported where a tensor is on the CPU only."""
+    launches = import_module("tilesight.capture.launches")
+    return contextlib.nullcontext() if launches.installed_session() else _session()
+
+
+@cache
+def _session() -> Any:
+    return import_module("tilesight.capture.launches").EngineSession()
+
+
+def like_first(first: torch.Tensor, *_: Any) -> torch.Tensor:
+    """A result of the first tensor's shape and dtype, contiguous."""
+    return torch.empty_like(first, memory_format=torch.contiguous_format)
+
+
+def require_floats(name: str, *tensors: torch.Tensor | None) -> None:
+    """Raises: TypeError: for a tensor that is not of a floating-point dtype"""
+    for tensor in tensors:
+        if tensor is not None and tensor.dtype not in FLOATS:
+            raise TypeError(f"{name} takes float16, bfloat16, float32 or float64, not {tensor.dtype}")
+
+
+def for_softmax(input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """The input in the dtype that torch's softmax computes it in: `dtype`, or float32 under autocast on CUDA."""
+    if dtype is None and input.is_cuda and torch.is_autocast_enabled("cuda") and input.dtype != torch.float64:
+        dtype = torch.float32
+    x = input if dtype is None else input.to(dtype)
+    require_floats("softmax", x)
+    return x

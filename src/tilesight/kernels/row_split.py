@@ -1,0 +1,76 @@
+"""One row shared by several programs: each reduces its part and hands one number to the others.
+
+A row that does not fit a program's registers is usually read twice. Here every program keeps its part on chip, writes
+what it has reduced into a word of its own, waits until the words of its siblings are there, and goes on: each element
+crosses HBM once. A word holds a float32 and the number of the launch's turn, so that it is written and seen in one
+piece, nothing has to be cleared between launches, and no fence holds back the stores before it.
+
+Programs are waited for that may not run yet. GPUs start programs in the order of their ids, siblings have neighbouring
+ids, and no program waits for one of another row: the first row whose programs are not all over has its siblings on the
+GPU, or starting. `MOST_PARTS` is below the number of programs that any supported GPU holds at once.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+MOST_PARTS = 64
+
+_scratch: dict[tuple[torch.device, int, int], torch.Tensor] = {}
+
+
+@triton.jit
+def turn_of(slot_ptr):
+    """The number of the turn that a program's own word was last written in.
+
+    Ask once the program's loads are under way: nothing behind an atomic starts before it.
+    """
+    return tl.atomic_or(slot_ptr, tl.zeros((), tl.int64), sem="relaxed") & 0xFFFFFFFF
+
+
+@triton.jit
+def share(slots_ptr, part, value, turn, PARTS: tl.constexpr) -> tl.tensor:
+    """Hand a number to the siblings and wait for theirs.
+
+    Every sibling gets the same numbers in the same order, so what they compute from them is the same as well. The
+    words are polled by atomics, whose result is the same in all threads: threads that load a word on their own may
+    leave the loop in different rounds.
+
+    Args:
+        slots_ptr: int64 [PARTS], this row's words
+        part: which of them is this program's
+        value: float32
+        turn: int64, one more than `turn_of` its own word
+    Returns: float32 [PARTS]
+    """
+    word = (value.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (turn & 0xFFFFFFFF)
+    tl.atomic_xchg(slots_ptr + part, word, sem="relaxed")
+    slots = slots_ptr + tl.arange(0, PARTS)
+    nothing = tl.zeros((PARTS,), tl.int64)
+    seen = tl.atomic_or(slots, nothing, sem="relaxed")
+    while tl.sum(((seen & 0xFFFFFFFF) != (turn & 0xFFFFFFFF)).to(tl.int32)) > 0:
+        seen = tl.atomic_or(slots, nothing, sem="relaxed")
+    return (seen >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+
+
+def words_for(like: torch.Tensor, rows: int, words: int) -> torch.Tensor:
+    """Zeroed once and then kept: int64 [at least rows · words], one for each device, stream and number of words.
+
+    Words of one row are written together in every launch, so their turns agree whatever was launched before. A CUDA
+    graph gets words of its own, for it may run beside the stream that it was captured on.
+
+    Args:
+        like: a tensor on the device
+        words: of a row
+    """
+    size = triton.next_power_of_2(max(1, rows)) * words
+    if like.is_cuda and torch.cuda.is_current_stream_capturing():
+        return torch.zeros(size, dtype=torch.int64, device=like.device)
+    stream = torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
+    key = (like.device, stream, words)
+    held = _scratch.get(key)
+    if held is None or held.numel() < rows * words:
+        held = _scratch[key] = torch.zeros(size, dtype=torch.int64, device=like.device)
+    return held
