@@ -44,6 +44,18 @@ def copy_tiles(x, out, tiles, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def copy_rows_ahead(x, out, rows, cols, BLOCK: tl.constexpr):
+    """The next row is loaded before this one is stored; the first by a load of its own."""
+    row, c = tl.program_id(0), tl.arange(0, BLOCK)
+    value = tl.load(x + row * cols + c, mask=(c < cols) & (row < rows), other=0.0)
+    for at in range(row, rows, tl.num_programs(0)):
+        ahead = at + tl.num_programs(0)
+        following = tl.load(x + ahead * cols + c, mask=(c < cols) & (ahead < rows), other=0.0)
+        tl.store(out + at * cols + c, value, mask=c < cols)
+        value = following
+
+
+@triton.jit
 def total(x, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.atomic_add(out, tl.sum(tl.load(x + i, mask=i < n, other=0), axis=0))
@@ -246,3 +258,9 @@ def test_offsets_that_step_over_the_last_element() -> None:
 def test_windows_that_do_not_reach_the_end() -> None:
     x, out = torch.randn(100), torch.zeros(32)
     assert findings(pool, (1,), x, out, 100, 32, BLOCK=32) == []
+
+
+def test_rows_that_a_later_round_loads_are_not_left_out() -> None:
+    x, out = torch.rand(20, 60), torch.empty(20, 60)
+    assert not check_launch(lambda: copy_rows_ahead[(4,)](x, out, 20, 60, BLOCK=64)).findings
+    assert torch.equal(out, x)

@@ -163,15 +163,27 @@ def find_short_grids(footprint: Footprint, reach: MaskReach, module: Module, lau
 
 
 def _find_unread_tails(reach: MaskReach, module: Module, launch: Launch) -> list[Finding]:
-    """Tensors whose last tiles no program reads, although the mask of the load lets a whole extent of them in."""
+    """Tensors whose last tiles no program reads, although the mask of the load lets a whole extent of them in.
+
+    One that other loads read as well, such as those of the next round of a loop, is left to them.
+    """
     found: dict[str, Finding] = {}
-    for operation, short in reach.tiles_fallen_short().items():
-        for load in loads_under(operation, module):
-            for source in pointer_sources(module.kernel).get(load.operands[0], frozenset()):
-                memory = launch.arguments[source].value if source >= 0 else None
-                if isinstance(memory, Memory) and short.bound in (memory.elements, *memory.shape):
-                    found.setdefault(name_of(memory), _unread_tail(memory, launch, operation, short))
+    fallen_short = reach.tiles_fallen_short()
+    ended = {load for operation in fallen_short for load in loads_under(operation, module)}
+    loads = [load for load in module.walk() if load.name in LOADS and load not in ended]
+    read_on = {source for load in loads for source in _sources_of(load, module)}
+    for operation, short in fallen_short.items():
+        sources = {source for load in loads_under(operation, module) for source in _sources_of(load, module)}
+        for source in sorted(sources - read_on):
+            memory = launch.arguments[source].value if source >= 0 else None
+            if isinstance(memory, Memory) and short.bound in (memory.elements, *memory.shape):
+                found.setdefault(name_of(memory), _unread_tail(memory, launch, operation, short))
     return list(found.values())
+
+
+def _sources_of(load: Operation, module: Module) -> frozenset[int]:
+    """The arguments that a load's pointers may come from."""
+    return pointer_sources(module.kernel).get(load.operands[0], frozenset())
 
 
 def _unread_tail(memory: Memory, launch: Launch, operation: Operation, reach: Reach) -> Finding:
