@@ -107,9 +107,10 @@ def _estimate(region: CompiledRegion, call: Call) -> KernelTrafficEstimate | Non
 
 
 def _size_of(region: CompiledRegion, name: str) -> int | None:
-    """Bytes of a buffer; of what an extern call returns, those of all its tensors, as the ATen graph has them.
+    """Bytes of a buffer; of what an extern call returns, those that the ATen graph has of it.
 
-    A buffer's own node comes last of those behind it: the others are what it was computed from.
+    A buffer's own node comes last of those behind it: the others are what it was computed from. One of several
+    tensors that a call returns is told from the others by its shape.
     """
     buffer = region.buffers.get(name)
     if buffer is not None and (buffer.bytes is not None or buffer.reuses):
@@ -117,7 +118,11 @@ def _size_of(region: CompiledRegion, name: str) -> int | None:
     makers = [call.kernel for call in region.calls if name in call.writes and not call.is_triton]
     behind = region.buffer_nodes.get(name, ())
     made = [node for node in region.aten if node.name in behind and _operator(node.target) in map(_operator, makers)]
-    return made[-1].bytes if made else None
+    if not made:
+        return None
+    items = [node for node in region.aten if node.target == "getitem" and made[-1].name in node.inputs]
+    alike = [node.bytes for node in items if buffer is not None and node.shape == buffer.shape]
+    return alike[0] if alike else made[-1].bytes
 
 
 def _operator(name: str) -> str:

@@ -158,6 +158,7 @@ class _CallReader:
         self._alias: dict[str, str] = {}
         self._views: set[str] = set()
         self._written: set[str] = set()
+        self._results: dict[str, int] = {}
 
     def read(self, function: ast.FunctionDef) -> None:
         for statement in _statements(function.body):
@@ -178,6 +179,8 @@ class _CallReader:
                 self.read(self._partitions[f"partition_{ast.unparse(number)}"])  # its names are those outside
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._assignment(name, value)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="assert_size_stride"), args=[ast.Name(id=name), *layout, _])):
+                self._laid_out(name, *layout)
             case ast.Expr(value=ast.Call() as call):
                 self._call(call, result=None)
             case ast.Return(value=ast.Tuple(elts=elements)):
@@ -196,6 +199,8 @@ class _CallReader:
             case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[ast.Name(id=other), shape, strides, *_]):
                 self._alias[name] = other
                 self._reinterpreted(name, other, shape, strides, is_reuse="# reuse" in self._lines[value.lineno - 1])
+            case ast.Subscript(value=ast.Name(id=other)) if other in self._results:
+                self._item(name, other)
             case ast.Subscript(value=ast.Name(id=other)):
                 self._alias[name] = other
             case ast.Call(func=ast.Name(id="copy_if_misaligned" | "get_raw_stream")):
@@ -206,6 +211,23 @@ class _CallReader:
                 self._call(value, result=name)
             case _:
                 pass
+
+    def _item(self, name: str, result: str) -> None:
+        """One of the tensors that an extern call returns: a tensor of its own, which the call writes."""
+        position = self._results[result]
+        call = self.calls[position]
+        others = tuple(written for written in call.writes if written != result)
+        self.calls[position] = replace(call, writes=(*others, name))
+        self.buffers.pop(result, None)
+        self.buffers[name] = Buffer(name, (), (), "", None)
+        self._mark_written([name])
+
+    def _laid_out(self, name: str, shape: ast.expr, strides: ast.expr) -> None:
+        """What the wrapper asserts of an extern call's result: its shape and strides."""
+        buffer = self.buffers.get(name)
+        if buffer is not None and not buffer.dtype:
+            sizes, steps = parse_optional_sizes(shape, self.sizes), parse_optional_sizes(strides, self.sizes)
+            self.buffers[name] = replace(buffer, shape=sizes or (), strides=steps or ())
 
     def _torch_step(self, step: TensorStep, result: str) -> Call:
         """A step in plain torch: it reads a run of a buffer, and makes a tensor of its type."""
@@ -269,6 +291,7 @@ class _CallReader:
         outs = [self._write_name(n) for k in call.keywords if k.arg == "out" for n in _names(k.value)[:1]]
         if result is not None:
             outs.append(result)
+            self._results[result] = len(self.calls)
             self.buffers.setdefault(result, Buffer(result, (), (), "", None))
         self._mark_written(outs)
         nodes, ops = self._comment_above(call.lineno)
