@@ -22,6 +22,7 @@ from tilesight.roads.describe import describe_graph
 from tilesight.roads.model import Observation
 from tilesight.roads.observe_here import HERE, observe_here
 from tilesight.roads.region_ledger import EagerRecord
+from tilesight.roads.sampled import sampled_traffic
 from tilesight.targets import Target
 from tilesight.targets import target as find_target
 
@@ -102,7 +103,7 @@ def _observe(
     eager = None if graph.failure else eager_record(subject, specs, target, backward=options.backward)
     log = EventLog()
     with log.block("kernels on the engine"):
-        traffic, note = _measure(graph, subject, specs)
+        traffic, note = _measure(graph, subject, specs, target)
     if traffic:
         graph = replace(graph, timeline=graph.timeline.joined(timeline_of(log.events)))
     return describe_graph(
@@ -131,23 +132,20 @@ def eager_record(
 
 
 def _measure(
-    graph: CompiledGraph, subject: Callable[..., Any], specs: Sequence[Any]
+    graph: CompiledGraph, subject: Callable[..., Any], specs: Sequence[Any], target: Target
 ) -> tuple[list[KernelTraffic | None], tuple[str, ...]]:
-    """The traffic of each call, where the graph is small enough to be executed; else why not."""
+    """The traffic of each call: of the whole graph where that can be executed, else of a few programs a kernel."""
     if graph.failures or not graph.regions:
         return [], ()
     sizes = [buffer.bytes for region in graph.regions for buffer in region.buffers.values()]
-    if None in sizes:
-        return [], ("kernel bytes not measured yet: the size of a buffer is not known",)
-    if sum(size or 0 for size in sizes) > EXECUTION_LIMIT_BYTES:
-        limit = EXECUTION_LIMIT_BYTES // 1_000_000
-        return [], (f"kernel bytes not measured yet: the buffers exceed the {limit} MB that are executed here",)
-    if isinstance(subject, torch.nn.Module) and any(p.is_meta for p in subject.parameters()):
-        return [], ("kernel bytes not measured yet: the module's weights were not allocated",)
+    is_small = None not in sizes and sum(size or 0 for size in sizes) <= EXECUTION_LIMIT_BYTES
+    has_weights = not (isinstance(subject, torch.nn.Module) and any(p.is_meta for p in subject.parameters()))
+    if not is_small or not has_weights:
+        return sampled_traffic(graph, target)
     try:
         is_trained = any(region.graph == "backward" for region in graph.regions)
         real = real_inputs(specs)
         traces = execute_training(graph, subject, real) if is_trained else execute_compiled(graph, subject, real).traces
-    except TilesightError as error:
-        return [], (f"kernel bytes not measured yet: {error}",)
+    except TilesightError:  # such as graphs on either side of a break
+        return sampled_traffic(graph, target)
     return traffic_by_call([call for region in graph.regions for call in region.calls], traces), ()
