@@ -49,12 +49,17 @@ def largest_error(got: torch.Tensor, wanted: torch.Tensor) -> float:
 
 
 def assert_near_float64(
-    function: Function, reference: Function, inputs: Sequence[torch.Tensor], seed: int = 100
+    function: Function, reference: Function, inputs: Sequence[torch.Tensor], grads: Sequence[torch.Tensor] | None = None
 ) -> None:
-    """Outputs and gradients within the tolerance of the inputs' dtype."""
+    """Outputs and gradients within the tolerance of the inputs' dtype.
+
+    Args:
+        grads: of the outputs; drawn on the CPU when None
+    """
     dtype = inputs[0].dtype
-    shapes = [each.shape for each in tensors_of(reference(*inputs))]
-    grads = [draw(shape, dtype, seed + number) for number, shape in enumerate(shapes)]
+    if grads is None:
+        shapes = [each.shape for each in tensors_of(reference(*inputs))]
+        grads = [draw(shape, dtype, 100 + number) for number, shape in enumerate(shapes)]
     got = with_gradients(function, inputs, grads)
     wanted = with_gradients(reference, [each.double() for each in inputs], [each.double() for each in grads])
     errors = [largest_error(*pair) for pair in zip(got, wanted, strict=True)]
