@@ -125,3 +125,10 @@ def test_rules_that_mean_something_are_inductors_own() -> None:
     files = ("scheduler.py", "choices.py", "codegen/simd.py")
     code = "".join((folder / name).read_text() for name in files)
     assert [rule for rule in MEANINGS if f'"{rule}"' not in code] == []
+
+
+def test_library_calls_have_bytes_by_formula() -> None:
+    seen = tilesight.observe(bias_and_product, f"f32[{ROWS},64],f32[64,{COLUMNS}],f32[{COLUMNS}]")
+    product = seen.kernels[1]
+    assert (product.name, product.bytes.requested) == ("mm", None)
+    assert product.bytes.touched == 4 * (ROWS * 64 + 64 * COLUMNS + ROWS * COLUMNS)

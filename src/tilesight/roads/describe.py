@@ -9,11 +9,12 @@ from importlib import metadata
 from tilesight.capture.inductor.choices import PADDING
 from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion, Node
 from tilesight.capture.parts import Parts, find_parts
+from tilesight.ledger.graph import KernelTrafficEstimate, moved_bytes
 from tilesight.ledger.model import Bytes, KernelTraffic
 from tilesight.roads.apart import pairs_left_apart
 from tilesight.roads.links import link_all
 from tilesight.roads.model import Break, CompileTimes, Graph, GraphOp, Kernel, Observation
-from tilesight.roads.region_ledger import EagerRecord, ledger_of
+from tilesight.roads.region_ledger import EagerRecord, estimates, ledger_of
 from tilesight.targets import Target
 
 
@@ -35,14 +36,16 @@ def describe_graph(
         target: the GPU whose bandwidth predictions take; None where there are none
         eager: what eager mode would launch (`capture.eager.record_eager`); without it the ledger's
             eager and ideal bytes are None
-        traffic: what the engine measured for each call of the wrapper, None for extern calls
+        traffic: what the engine measured for each call of the wrapper, None for extern calls, which have a formula
         notes: sentences for the reader
     """
     calls = [(region, call) for region in graph.regions for call in region.calls]
-    measured = list(traffic) or [None] * len(calls)
+    formulas = [_by_formula(step) for region in graph.regions for step in estimates(region)]
+    counted = [None if each is None else each.bytes for each in traffic] or [None] * len(calls)
     lines = {id(region): _line_of_each_node(region) for region in graph.regions}
     kernels = tuple(
-        _kernel(region, call, seen, lines[id(region)]) for (region, call), seen in zip(calls, measured, strict=True)
+        _kernel(region, call, seen or (None if call.is_triton else formula), lines[id(region)])
+        for (region, call), seen, formula in zip(calls, counted, formulas, strict=True)
     )
     return Observation(
         subject=subject,
@@ -102,7 +105,12 @@ def _op(node: Node, graph: str) -> GraphOp:
     return GraphOp(node.name, node.target, node.inputs, node.shape, node.dtype, node.source, node.code, graph)
 
 
-def _kernel(region: CompiledRegion, call: Call, traffic: KernelTraffic | None, lines: Mapping[str, str]) -> Kernel:
+def _by_formula(step: KernelTrafficEstimate | None) -> Bytes | None:
+    """Bytes of a call that is not run here: each tensor that it reads and each that it writes, once."""
+    return None if step is None else Bytes(touched=moved_bytes([step]))
+
+
+def _kernel(region: CompiledRegion, call: Call, moved: Bytes | None, lines: Mapping[str, str]) -> Kernel:
     source = next((kernel.source for kernel in region.kernels if kernel.name == call.kernel), "")
     return Kernel(
         name=call.kernel,
@@ -115,7 +123,7 @@ def _kernel(region: CompiledRegion, call: Call, traffic: KernelTraffic | None, l
         config=dict(call.config),
         reads=call.reads,
         writes=call.writes,
-        bytes=traffic.bytes if traffic else Bytes(),
+        bytes=moved or Bytes(),
         graph=region.graph,
         choices=_choices(region, call),
     )

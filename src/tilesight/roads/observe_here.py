@@ -55,7 +55,7 @@ def observe_here(
         inputs=tuple(str(spec) for spec in specs),
         target=known,
         eager=None if graph.failure else _eager(function, inputs, backward=backward),
-        notes=(*notes, "compiled and run here; kernels' own bytes are counted on the engine only"),
+        notes=(*notes, "compiled and run here; requested bytes are counted on the engine only"),
     )
     return seen if known else replace(seen, target="cpu" if where == "cpu" else torch.cuda.get_device_name())
 
