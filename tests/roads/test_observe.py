@@ -192,3 +192,14 @@ def test_each_tensor_that_attention_returns_has_its_own_bytes() -> None:
     forward = 2 * one + (4 * one + saved) + 2 * one
     backward = (5 * one + saved) + 3 * one + 2 * one
     assert seen.ledger.compiled_bytes == forward + backward
+
+
+def test_a_sum_in_plain_torch_is_read_by_a_sampled_kernel() -> None:
+    """Layer norm's gradients over a workspace, summed by torch, at a size whose kernels are sampled."""
+
+    def norms(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.layer_norm(x, (768,), w, b)
+
+    seen = tilesight.observe(norms, "bf16[8192,768],bf16[768],bf16[768]", backward=True)
+    assert any(kernel.name.startswith("torch.") for kernel in seen.kernels)
+    assert all(kernel.bytes.touched for kernel in seen.kernels if kernel.kind == "triton")

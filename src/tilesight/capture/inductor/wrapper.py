@@ -237,7 +237,9 @@ class _CallReader:
         bytes_read = step.elements * item if step.elements is not None and item else None
         is_known = step.shape is not None and item is not None
         size = prod(step.shape or ()) * (item or 0) if is_known else None
-        self.buffers[result] = Buffer(result, step.shape or (), (), read.dtype if read else "", size)
+        shape = step.shape or ()
+        strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))  # what it makes is contiguous
+        self.buffers[result] = Buffer(result, shape, strides, read.dtype if read else "", size)
         self._mark_written([result])
         maker = next((call for call in reversed(self.calls) if call.is_triton and source in call.writes), None)
         nodes, ops = (maker.nodes, maker.ops) if maker else ((), ())
