@@ -203,3 +203,15 @@ def test_a_sum_in_plain_torch_is_read_by_a_sampled_kernel() -> None:
     seen = tilesight.observe(norms, "bf16[8192,768],bf16[768],bf16[768]", backward=True)
     assert any(kernel.name.startswith("torch.") for kernel in seen.kernels)
     assert all(kernel.bytes.touched for kernel in seen.kernels if kernel.kind == "triton")
+
+
+def test_what_eager_mode_cannot_do_leaves_what_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("no luck")
+
+    monkeypatch.setattr("tilesight.roads.observe.record_eager", fail)
+    seen = tilesight.observe(lambda x: torch.relu(x) + 1, "f32[64]")
+    assert [kernel.kind for kernel in seen.kernels] == ["triton"]
+    assert seen.ledger.eager_bytes is None
+    assert seen.ledger.compiled_bytes == 2 * 64 * 4
+    assert "eager mode not recorded: KeyError: 'no luck'" in seen.notes

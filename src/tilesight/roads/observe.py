@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,7 +14,15 @@ from tilesight.capture.inductor.on_engine import ask_gradients, capture
 from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.timeline import EventLog, timeline_of
 from tilesight.capture.inputs import fake_inputs, fake_mode, parse_inputs, real_inputs, spec_of
-from tilesight.capture.subject import inputs_for, load, look_up, parse_spec, with_fake_weights, without_weights
+from tilesight.capture.subject import (
+    describe,
+    inputs_for,
+    load,
+    look_up,
+    parse_spec,
+    with_fake_weights,
+    without_weights,
+)
 from tilesight.errors import TilesightError
 from tilesight.ledger.model import KernelTraffic
 from tilesight.roads.compiled import execute_compiled, execute_training, traffic_by_call
@@ -25,6 +33,8 @@ from tilesight.roads.region_ledger import EagerRecord
 from tilesight.roads.sampled import sampled_traffic
 from tilesight.targets import Target
 from tilesight.targets import target as find_target
+
+_Made = TypeVar("_Made")
 
 EXECUTION_LIMIT_BYTES = 16_000_000
 """Graphs whose buffers together stay under this are executed on the engine, to measure their bytes."""
@@ -100,10 +110,14 @@ def _observe(
     subject: Callable[..., Any], specs: Sequence[Any], target: Target, name: str, options: Options
 ) -> Observation:
     graph = capture(subject, specs, target, mode=options.mode, dynamic=options.dynamic, backward=options.backward)
-    eager = None if graph.failure else eager_record(subject, specs, target, backward=options.backward)
+    notes: list[str] = []
+    eager = None
+    if not graph.failure:
+        eager = _unless_it_fails(notes, "eager mode", eager_record, subject, specs, target, backward=options.backward)
     log = EventLog()
     with log.block("kernels on the engine"):
-        traffic, note = _measure(graph, subject, specs, target)
+        measured = _unless_it_fails(notes, "kernels' bytes", _measure, graph, subject, specs, target)
+    traffic, told = measured or ([], ())
     if traffic:
         graph = replace(graph, timeline=graph.timeline.joined(timeline_of(log.events)))
     return describe_graph(
@@ -113,8 +127,19 @@ def _observe(
         target=target,
         eager=eager,
         traffic=traffic,
-        notes=note,
+        notes=(*notes, *told),
     )
+
+
+def _unless_it_fails(
+    notes: list[str], part: str, work: Callable[..., _Made], *arguments: Any, **options: Any
+) -> _Made | None:
+    """What the work gives; where it fails, None, and a note with the reason: what was compiled stands without it."""
+    try:
+        return work(*arguments, **options)
+    except Exception as error:
+        notes.append(f"{part} not recorded: {describe(error)}")
+        return None
 
 
 def eager_record(
