@@ -3,7 +3,7 @@
 Run `python benchmarks/real_models.py` (it needs the `models` extra). Each model is observed twice, each time in a
 fresh process with empty caches: an inference, and a training step with its backward graphs. Weights are on the meta
 device, in bf16. The seconds are those of the whole process, imports and building the model included. A model that
-fails is written down with its reason. Writes benchmarks/results/real_models.json.
+fails is written down with its reason. Writes benchmarks/results/real_models.json, anew after each model.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ def main(arguments: Sequence[str]) -> None:
         print(json.dumps(row))
         return
     rows: dict[str, dict[str, Any]] = {}
+    path = None
     for name in options.models:
         model = MODELS[name]
         seen: dict[str, Any] = {"title": model.title, "origin": model.origin, "batch": model.batch}
@@ -126,8 +127,9 @@ def main(arguments: Sequence[str]) -> None:
             seen[direction] = measure(name, direction, options.target)
             print(show(name, direction, seen[direction]), flush=True)
         rows[name] = seen
-    measured = {"target": options.target, "transformers": metadata.version("transformers"), "models": rows}
-    print(f"written to {write_result('real_models', arguments, measured)}")
+        measured = {"target": options.target, "transformers": metadata.version("transformers"), "models": rows}
+        path = write_result("real_models", arguments, measured)  # after each: a run that is cut off leaves the others
+    print(f"written to {path}")
 
 
 if __name__ == "__main__":
