@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from figure_tables import ROOT, made_with, result, table
-from observer_tables import offline_code, offline_differences
+from observer_tables import dearest_round_trips, observing_cost, offline_code, offline_differences, real_models
 
 DOCS = ROOT / "docs"
 
@@ -254,6 +254,9 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "observer": {
         "offline code": offline_code,
         "offline differences": offline_differences,
+        "real models": real_models,
+        "dearest round trips": dearest_round_trips,
+        "observing cost": observing_cost,
     },
 }
 
