@@ -124,7 +124,6 @@ class EventLog:
         finally:
             self.events.append(Event("E", name, time.time_ns() / 1e3))
 
-
     def rename(self, name: str, known: str, start: int) -> None:
         """Give the blocks from a position on the name that could not be known when they began."""
         for number in range(start, len(self.events)):

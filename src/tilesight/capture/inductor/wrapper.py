@@ -179,8 +179,10 @@ class _CallReader:
                 self.read(self._partitions[f"partition_{ast.unparse(number)}"])  # its names are those outside
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._assignment(name, value)
-            case ast.Expr(value=ast.Call(func=ast.Name(id="assert_size_stride"), args=[ast.Name(id=name), *layout, _])):
-                self._laid_out(name, *layout)
+            case ast.Expr(
+                value=ast.Call(func=ast.Name(id="assert_size_stride"), args=[ast.Name(id=name), shape, strides, *_])
+            ):  # torch 2.13 adds the operator's name
+                self._laid_out(name, shape, strides)
             case ast.Expr(value=ast.Call() as call):
                 self._call(call, result=None)
             case ast.Return(value=ast.Tuple(elts=elements)):
