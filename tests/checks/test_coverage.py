@@ -62,6 +62,15 @@ def total(x, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def total_of_chunks(x, out, n, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):
+    found = tl.zeros((BLOCK,), tl.int32)
+    for number in range(ROUNDS):
+        i = (tl.program_id(0) * ROUNDS + number) * BLOCK + tl.arange(0, BLOCK)
+        found += tl.load(x + i, mask=i < n, other=0)
+    tl.atomic_add(out, tl.sum(found, axis=0))
+
+
+@triton.jit
 def partial_totals(x, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + tl.program_id(0), tl.sum(tl.load(x + i, mask=i < n, other=0), axis=0))
@@ -264,3 +273,13 @@ def test_rows_that_a_later_round_loads_are_not_left_out() -> None:
     x, out = torch.rand(20, 60), torch.empty(20, 60)
     assert not check_launch(lambda: copy_rows_ahead[(4,)](x, out, 20, 60, BLOCK=64)).findings
     assert torch.equal(out, x)
+
+
+@pytest.mark.parametrize(("programs", "expected"), [(3, ["grid"]), (4, [])])
+def test_programs_of_several_rounds_that_end_before_the_tensor_does(programs: int, expected: list[str]) -> None:
+    """Each takes 4 rounds of 16: 3 programs reach 191, and the 10 elements behind are summed by none."""
+    x, out = torch.ones(202, dtype=torch.int32), torch.zeros((), dtype=torch.int32)
+    findings = check_launch(lambda: total_of_chunks[(programs,)](x, out, 202, ROUNDS=4, BLOCK=16)).findings
+    assert [finding.kind for finding in findings] == expected
+    assert all("reaches 191 where the mask" in finding.message for finding in findings)
+    assert int(out) == min(202, 64 * programs)

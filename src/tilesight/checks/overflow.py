@@ -336,7 +336,7 @@ def _finding(harm: Harm, replay: Replay) -> Finding:
         lane_count=sum(harm.programs.values()),
         tensor=harm.tensor,
         message=f"{what}: {sample.true:,} wrapped to {sample.got:,} in {lane}program {harm.program}; {_effect(harm)}",
-        hint=_hint(harm.operation, replay.module),
+        hint=_hint(harm.operation, replay),
     )
 
 
@@ -353,10 +353,12 @@ def _effect(harm: Harm) -> str:
     return f"line {line} {verb} the wrong place{f' of {harm.tensor}' if harm.tensor else ''}"
 
 
-def _hint(operation: Operation, module: Module) -> str:
-    name = castable(operation, module)
+def _hint(operation: Operation, replay: Replay) -> str:
+    name = castable(operation, replay.module)
     if operation.name == "arith.trunci":
         return "keep the offset in int64"
+    if name in {argument.name for argument in replay.launch.arguments}:
+        return f"cast to int64 first: `tl.cast({name}, tl.int64)`"  # an argument that is 1 is a constant without .to
     return f"cast to int64 first: `{name}.to(tl.int64)`" if name else "cast the program id or the stride to int64 first"
 
 
@@ -366,6 +368,6 @@ def _undecided(operation: Operation, error: TilesightError, replay: Replay, leve
         "overflow",
         line_of(operation, replay.launch),
         f"{what} wrapped around; whether an address depends on it is not known: {error.got}",
-        _hint(operation, replay.module),
+        _hint(operation, replay),
         level=level,
     )

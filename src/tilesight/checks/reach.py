@@ -140,7 +140,7 @@ def _bounded_offsets(module: Module) -> dict[Operation, int]:
 
 @lru_cache(maxsize=64)
 def tile_offsets(module: Module) -> dict[Operation, int]:
-    """Comparisons of loads' masks, and of no store's, whose offsets are a tile of the program: `pid * B + arange`."""
+    """Comparisons in masks of loads alone, with offsets that are tiles of the program: `(pid * N + i) * B + …`."""
     stored = {comparison for comparison, _ in _comparisons(module, STORES)}
     return {
         comparison: side
@@ -186,10 +186,23 @@ def has_scalar_base(comparison: Operation, module: Module) -> bool:
 
 
 def _is_tile(offsets: Value, module: Module) -> bool:
-    """Whether offsets are computed from the program id alone, with no loop, load or argument in between."""
+    """Whether offsets are computed from the program id and rounds of a constant number, without a load or argument."""
     flow = flow_of(module)
-    values = _values_behind(offsets, module)
-    return _has_program(flow.backward(offsets)) and all(value in flow.definitions for value in values)
+    known = flow.definitions.keys() | _constant_rounds(module)
+    return _has_program(flow.backward(offsets)) and _values_behind(offsets, module) <= known
+
+
+@lru_cache(maxsize=64)
+def _constant_rounds(module: Module) -> frozenset[Value]:
+    """The counters of loops whose limits are constants."""
+    flow = flow_of(module)
+    loops = [operation for operation in module.walk() if operation.name == "scf.for"]
+    limits = {loop: [flow.definitions.get(value) for value in loop.operands[:3]] for loop in loops}
+    return frozenset(
+        loop.regions[0].blocks[0].arguments[0]
+        for loop in loops
+        if all(limit is not None and limit.name == "arith.constant" for limit in limits[loop])
+    )
 
 
 def _values_behind(value: Value, module: Module) -> set[Value]:
