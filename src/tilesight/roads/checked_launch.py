@@ -7,6 +7,7 @@ from functools import partial
 
 from tilesight.capture.launches import EngineSession, installed_session
 from tilesight.checks.coverage import Output
+from tilesight.checks.descriptors import FIRST_ARCH, DescriptorRules
 from tilesight.checks.finding import Finding
 from tilesight.checks.sanitize import Sanitizer
 from tilesight.engine.launch import Launch
@@ -31,11 +32,14 @@ class CheckedLaunch:
         self._refused = find_unlaunchable(launch, *session.compiled_from(launch), target)
         variants = partial(session.variants, launch)
         self._sanitizer = Sanitizer(session.module(launch.ttir), launch, session.options, variants)
+        self._launch = launch
+        self._descriptors = DescriptorRules()
+        self._follows_descriptors = isinstance(target.arch, int) and target.arch >= FIRST_ARCH
 
     @property
     def listeners(self) -> Sequence[Listener]:
         """What listens while the launch runs."""
-        return self._sanitizer.listeners
+        return (*self._sanitizer.listeners, self._descriptors)
 
     @property
     def outputs(self) -> Sequence[Output]:
@@ -44,8 +48,11 @@ class CheckedLaunch:
 
     def findings(self) -> list[Finding]:
         """What was found; call it once, when the launch is over."""
-        return self._refused + self._sanitizer.findings()
+        return self._refused + self._of_descriptors() + self._sanitizer.findings()
 
     def findings_so_far(self) -> list[Finding]:
         """What was found when the launch stopped half-way."""
-        return self._refused + self._sanitizer.findings_so_far()
+        return self._refused + self._of_descriptors() + self._sanitizer.findings_so_far()
+
+    def _of_descriptors(self) -> list[Finding]:
+        return self._descriptors.findings(self._launch) if self._follows_descriptors else []
