@@ -34,7 +34,7 @@ class MemoryGuard(_python_dispatch.TorchDispatchMode):
     """Asks torch, on meta tensors, how large an operator's result will be before the operator runs.
 
     An operator that has no kernel for meta tensors, or whose result's size is in its data, is run unasked. Seen on
-    torch 2.11, 2.13 and 2.14.
+    torch 2.11 and 2.13.
 
     Raises: MemoryCapError: in the operator's place
     """

@@ -1,7 +1,7 @@
 """What Inductor's scheduler decided: its groups when fusing had ended, and its word on pairs that it left apart.
 
 Heard where the decision is made, as objects: the two nodes, the reason and its figures. Seen to work on
-torch 2.11.0, 2.13.0 and 2.14.1.
+torch 2.13.0 and 2.14.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Dynamo's guards, those that failed when it compiled again, and its explanations: what its structured trace tells.
 
-The events are those of TORCH_TRACE logs: `dynamo_cpp_guards_str` and `recompile_reasons`. Seen on torch 2.11.0 to
+The events are those of TORCH_TRACE logs: `dynamo_cpp_guards_str` and `recompile_reasons`. Seen on torch 2.13.0 and
 2.14.1.
 """
 

@@ -3,7 +3,7 @@
 An ATen node is lowered to a function that is called inside the functions of its readers. Each such function is
 marked with its node, each step of a loop's body with the function that was running, and each value of the kernel
 (`tmp7`) with the steps that asked for it: equal values are made once, for several nodes. The code stays as it is.
-Seen to work on torch 2.11.0, 2.13.0 and 2.14.1.
+Seen to work on torch 2.13.0 and 2.14.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where a compilation's time goes, as torch itself times it: the structured events of its `dynamo_timed` blocks.
 
-The same events stand in TORCH_TRACE logs (`chromium_event`). Seen on torch 2.11.0 to 2.14.1.
+The same events stand in TORCH_TRACE logs (`chromium_event`). Seen on torch 2.13.0 and 2.14.1.
 """
 
 from __future__ import annotations
