@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.gaps import Gaps
 from tilesight.checks.place import line_of, name_of
+from tilesight.checks.wording import counted
 from tilesight.engine.launch import Launch, Memory
 from tilesight.engine.listener import Access, Listener
 
@@ -137,7 +138,7 @@ def _message(fault: _Fault) -> str:
         "gap": "what lies between the view's elements",
     }[fault.side]
     tensor = fault.tensor
-    size = f"{tensor} has {memory.elements} elements"
+    size = f"{tensor} has {counted(memory.elements, 'element')}"
     if fault.side == "gap":
         size = f"{tensor} is a view of shape {list(memory.shape)} with strides {list(memory.strides)}"
     return f"{fault.access.kind} of {tensor} {verb} {place}: {where}; {size}"

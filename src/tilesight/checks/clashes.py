@@ -9,6 +9,7 @@ from tilesight.checks.finding import SHOWN_PROGRAMS, Finding, Level
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import lanes_text, line_of, name_of
 from tilesight.checks.unwritten import Unwritten
+from tilesight.checks.wording import counted
 from tilesight.engine.communication import pointer_sources
 from tilesight.engine.launch import Launch
 from tilesight.ir.module import Module, Operation
@@ -158,7 +159,7 @@ def _overwrite(overwrite: Overwrite, launch: Launch) -> Finding:
         lane_count=overwrite.units,
         tensor=tensor,
         message=f"what the store of {tensor} writes is overwritten {where} before anything reads it: "
-        f"{overwrite.units} lanes, first in program {overwrite.program}",
+        f"{counted(overwrite.units, 'lane')}, first in program {overwrite.program}",
         hint="store once, after the loop" if overwrite.first is overwrite.second else "drop the first store",
         level="warning",
     )

@@ -17,6 +17,7 @@ from tilesight.checks.reach import MaskReach, Reach, has_scalar_base, loads_unde
 from tilesight.checks.shadow import ShadowRegion
 from tilesight.checks.slices import flow_of
 from tilesight.checks.unwritten import NOBODY
+from tilesight.checks.wording import counted
 from tilesight.engine.communication import ATOMICS, LOADS, STORES, UPDATES, pointer_sources
 from tilesight.engine.launch import Launch, Memory
 from tilesight.ir.module import Module, Operation, Value
@@ -225,7 +226,8 @@ def _too_few(
     return Finding.of_line(
         "grid",
         launch_line(launch),
-        f"grid {launch.grid} is too small: {reason}; {len(missing)} elements of {tensor} are stored by none",
+        f"grid {launch.grid} is too small: {reason}; {counted(len(missing), 'element')} of {tensor} "
+        f"{'is' if len(missing) == 1 else 'are'} stored by none",
         hint,
         tensor=tensor,
         program_count=launch.programs,
@@ -297,7 +299,7 @@ def _idle(launch: Launch, axis: int, count: int, active: NDArray[np.bool_]) -> F
         lanes=(0, 0),
         lane_count=0,
         tensor="",
-        message=f"grid {launch.grid} is too large: {which} along {AXES[axis]} store nothing",
+        message=f"grid {launch.grid} is too large: {which} along {AXES[axis]} store{'s' * (count == 1)} nothing",
         hint="launch triton.cdiv(n, BLOCK) programs, with the BLOCK that this launch uses",
         level="warning",
     )

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from tilesight.checks.wording import counted
 from tilesight.errors import InputError
 from tilesight.report.write import write_text_atomically
 from tilesight.roads.model import Exported, Observation, Observations
@@ -47,7 +48,7 @@ def exported(seen: Any, folder: str | None) -> Any:
         _check_free(Path(folder) / each.file, each)
     for each in files:
         write_text_atomically(Path(folder) / each.file, each.text)
-    click.echo(f"tilesight: {_counted(len(files))} in {folder}; run one with: python {folder}/FILE", err=True)
+    click.echo(f"tilesight: {counted(len(files), 'kernel')} in {folder}; run one with: python {folder}/FILE", err=True)
     return seen
 
 
@@ -59,7 +60,3 @@ def _check_free(path: Path, file: Exported) -> None:
             expected="another folder, or the file moved away",
             next_step="nothing was written",
         )
-
-
-def _counted(count: int) -> str:
-    return "1 kernel" if count == 1 else f"{count} kernels"

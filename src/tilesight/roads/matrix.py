@@ -16,6 +16,7 @@ from tilesight.capture.memory_guard import allocations_bounded
 from tilesight.capture.numerics import Verdict, flatten, judge, reference_outputs
 from tilesight.capture.provenance import Provenance
 from tilesight.checks.finding import Finding
+from tilesight.checks.wording import counted
 from tilesight.errors import EndlessLoopError, InputError, MemoryCapError, TilesightError
 from tilesight.roads.check_launches import CheckObserver, Site
 from tilesight.roads.failures import is_refusal, tell
@@ -295,7 +296,9 @@ def _compare_kinds(outputs: Any, reference: Sequence[torch.Tensor]) -> None:
     Raises:  InputError: saying which side returned what
     """
     if not flatten(outputs) and reference:
-        raise InputError("the launcher returned no tensor", expected=f"{_counted(reference)}, as the reference returns")
+        raise InputError(
+            "the launcher returned no tensor", expected=f"{counted(len(reference), 'tensor')}, as the reference returns"
+        )
     if not reference:
         raise InputError("the reference returned no tensor", expected="one for each that the launcher returns")
     for number, (output, expected) in enumerate(zip(flatten(outputs), reference, strict=False)):
@@ -303,10 +306,6 @@ def _compare_kinds(outputs: Any, reference: Sequence[torch.Tensor]) -> None:
             raise InputError(
                 f"output {number} is {output.dtype}", expected=f"a dtype like the reference's {expected.dtype}"
             )
-
-
-def _counted(tensors: Sequence[torch.Tensor]) -> str:
-    return "1 tensor" if len(tensors) == 1 else f"{len(tensors)} tensors"
 
 
 def _dtype_text(cell: Cell) -> str:

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tilesight.checks.kinds import KINDS
+from tilesight.checks.wording import counted
 from tilesight.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ def failure_text(check: Check, allow: Collection[str] = ()) -> str:
     cases = [case for case in check.cases if case.ok is False and not _is_allowed(case, allow)]
     if not findings and not cases:
         return ""
-    head = f"{check.subject}: {_counted(len(findings), 'finding')}"
+    head = f"{check.subject}: {counted(len(findings), 'finding')}"
     if check.cases:
-        head += f", {len(cases)} of {_counted(len(check.cases), 'case')} wrong"
+        head += f", {len(cases)} of {counted(len(check.cases), 'case')} wrong"
     smallest = [f"smallest failing case: {check.smallest_failing}"] if check.smallest_failing else []
     paragraphs = ["\n".join([head, *smallest]), *_shown([_finding(each) for each in findings])]
     if cases:
@@ -73,10 +74,6 @@ def failure_text(check: Check, allow: Collection[str] = ()) -> str:
 
 def _is_allowed(case: CheckedCase, allow: Collection[str]) -> bool:
     return "stride" in allow and case.strides != CONTIGUOUS
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _shown(items: list[str]) -> list[str]:
