@@ -153,8 +153,7 @@ def test_what_a_modules_code_raises_later_is_told_with_its_line(folder: Path) ->
     result = run("check", f"{PACKAGE}.kernels:CASE", "--shapes", "x")
     assert result.exit_code == 2
     module = sys.modules[f"{PACKAGE}.kernels"]
-    try:
+    with pytest.raises(AttributeError) as caught:
         module.hand(None)
-    except AttributeError as error:
-        line, code = describe_failure(error, f"{PACKAGE}.kernels:CASE")
+    line, code = describe_failure(caught.value, f"{PACKAGE}.kernels:CASE")
     assert code == 2 and line.startswith("kernels.py:")
