@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .language import with_its_loss
+from .language import SMALL, with_its_loss
 from .step import RealModel
 
 
@@ -35,14 +35,5 @@ MODEL = RealModel(
     build=build,
     predict=predict,
     loss=loss,
-    small=(
-        {
-            "vocab_size": 128,
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-        },
-        "i64[2,32]<128,i64[2,32]<2,i64[2,32]<128",
-    ),
+    small=(SMALL, "i64[2,32]<128,i64[2,32]<2,i64[2,32]<128"),
 )

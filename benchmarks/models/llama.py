@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
-
-from .language import next_token_logits, next_token_loss, with_its_loss
+from .language import SMALL_GROUPED, causal_language_model, next_token_logits, next_token_loss
 from .step import RealModel
 
 PUBLISHED: dict[str, Any] = {
@@ -22,30 +20,14 @@ PUBLISHED: dict[str, Any] = {
 }
 
 
-def build(**changes: Any) -> nn.Module:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    return with_its_loss(LlamaForCausalLM(LlamaConfig(**{**PUBLISHED, **changes})), "ForCausalLM")
-
-
 MODEL = RealModel(
     title="Llama 3 8B",
     origin="transformers LlamaForCausalLM",
     batch="1 x 4,096 tokens",
     inputs="i64[1,4096]<128256",
     parameters=8_030_261_248,
-    build=build,
+    build=causal_language_model("Llama", PUBLISHED),
     predict=next_token_logits,
     loss=next_token_loss,
-    small=(
-        {
-            "vocab_size": 128,
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-        },
-        "i64[2,32]<128",
-    ),
+    small=(SMALL_GROUPED, "i64[2,32]<128"),
 )

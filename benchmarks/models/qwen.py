@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
-
-from .language import next_token_logits, next_token_loss, with_its_loss
+from .language import SMALL_GROUPED, causal_language_model, next_token_logits, next_token_loss
 from .step import RealModel
 
 PUBLISHED: dict[str, Any] = {
@@ -23,31 +21,14 @@ PUBLISHED: dict[str, Any] = {
 }
 
 
-def build(**changes: Any) -> nn.Module:
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    return with_its_loss(Qwen3ForCausalLM(Qwen3Config(**{**PUBLISHED, **changes})), "ForCausalLM")
-
-
 MODEL = RealModel(
     title="Qwen3 8B",
     origin="transformers Qwen3ForCausalLM",
     batch="1 x 4,096 tokens",
     inputs="i64[1,4096]<151936",
     parameters=8_190_735_360,
-    build=build,
+    build=causal_language_model("Qwen3", PUBLISHED),
     predict=next_token_logits,
     loss=next_token_loss,
-    small=(
-        {
-            "vocab_size": 128,
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 16,
-        },
-        "i64[2,32]<128",
-    ),
+    small=({**SMALL_GROUPED, "head_dim": 16}, "i64[2,32]<128"),
 )

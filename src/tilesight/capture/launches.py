@@ -166,6 +166,11 @@ def _verified_module(ttir: str) -> Module:
     return module
 
 
+def on_engine() -> contextlib.AbstractContextManager[object]:
+    """While it lasts Triton's launches run on the engine: in the session that is installed, or in one of its own."""
+    return contextlib.nullcontext() if installed_session() else EngineSession(is_pinned=True)
+
+
 def installed_session() -> EngineSession | None:
     """The session that Triton launches through at present; None when there is none."""
     session = getattr(active_driver(), "session", None)

@@ -170,11 +170,11 @@ def _find_unread_tails(reach: MaskReach, module: Module, launch: Launch) -> list
     """
     found: dict[str, Finding] = {}
     fallen_short = reach.tiles_fallen_short()
-    ended = {load for operation in fallen_short for load in loads_under(operation, module)}
-    loads = [load for load in module.walk() if load.name in LOADS and load not in ended]
-    read_on = {source for load in loads for source in _sources_of(load, module)}
+    ended = {operation: loads_under(operation, module) for operation in fallen_short}
+    others = {load for load in module.walk() if load.name in LOADS}.difference(*ended.values())
+    read_on = {source for load in others for source in _sources_of(load, module)}
     for operation, short in fallen_short.items():
-        sources = {source for load in loads_under(operation, module) for source in _sources_of(load, module)}
+        sources = {source for load in ended[operation] for source in _sources_of(load, module)}
         for source in sorted(sources - read_on):
             memory = launch.arguments[source].value if source >= 0 else None
             if isinstance(memory, Memory) and short.bound in (memory.elements, *memory.shape):

@@ -61,12 +61,3 @@ def require_floats(name: str, *tensors: torch.Tensor | None) -> None:
     for tensor in tensors:
         if tensor is not None and tensor.dtype not in FLOATS:
             raise TypeError(f"{name} takes float16, bfloat16, float32 or float64, not {tensor.dtype}")
-
-
-def for_softmax(input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
-    """The input in the dtype that torch's softmax computes it in: `dtype`, or float32 under autocast on CUDA."""
-    if dtype is None and input.is_cuda and torch.is_autocast_enabled("cuda") and input.dtype != torch.float64:
-        dtype = torch.float32
-    x = input if dtype is None else input.to(dtype)
-    require_floats("softmax", x)
-    return x

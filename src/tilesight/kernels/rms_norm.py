@@ -9,6 +9,7 @@ rows. Computed in float32, in float64 for float64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,14 +19,7 @@ import triton.language as tl
 
 from tilesight.kernels.operators import define, require_floats
 from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows
-from tilesight.kernels.row_split import share, turn_of, words_for
-
-HINT = tl.constexpr("evict_first")
-
-
-@triton.jit
-def widened(x):
-    return x if x.dtype == tl.float64 else x.to(tl.float32)
+from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
 
 
 @triton.jit
@@ -177,12 +171,12 @@ def launch_forward(
     flags = (residual is not None, weight is not None)
     strides = (source.stride(0), other.stride(0))
     if plan.parts == 1:
-        rms_norm_rows[(triton.cdiv(rows, plan.rows),)](
+        rms_norm_rows[plan.grid(rows)](
             *tensors, rows, columns, eps, *strides, plan.rows, plan.block, *flags, num_warps=plan.num_warps
         )
     else:
         words = words_for(x, rows, plan.parts)
-        rms_norm_parts[(rows * plan.parts,)](
+        rms_norm_parts[plan.grid(rows)](
             *tensors, words, columns, eps, *strides, plan.block, plan.parts, *flags, num_warps=plan.num_warps
         )
     return y, total, rstd
@@ -340,7 +334,4 @@ def _columns(input: torch.Tensor, shape: tuple[int, ...], weight: torch.Tensor |
         raise RuntimeError(f"normalized_shape is {list(shape)}, the input's shape {list(input.shape)} must end with it")
     if weight is not None and tuple(weight.shape) != shape:
         raise RuntimeError(f"weight has shape {list(weight.shape)}, expected normalized_shape {list(shape)}")
-    columns = 1
-    for extent in shape:
-        columns *= extent
-    return columns
+    return math.prod(shape)

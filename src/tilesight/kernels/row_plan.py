@@ -38,6 +38,10 @@ class RowPlan:
     parts: int
     num_warps: int
 
+    def grid(self, rows: int) -> tuple[int]:
+        """The programs for that many rows."""
+        return (-(-rows // self.rows) * self.parts,)
+
 
 def plan_rows(rows: int, columns: int, is_split: bool = True) -> RowPlan:
     """The plan for a matrix of `rows` × `columns`, both at least 1. Measured on an H200 in bf16.

@@ -17,8 +17,16 @@ import triton
 import triton.language as tl
 
 MOST_PARTS = 64
+HINT = tl.constexpr("evict_first")
+"""For what is read or written once."""
 
 _scratch: dict[tuple[torch.device, int, int], torch.Tensor] = {}
+
+
+@triton.jit
+def widened(x):
+    """What is computed in: float32, float64 for float64."""
+    return x if x.dtype == tl.float64 else x.to(tl.float32)
 
 
 @triton.jit

@@ -14,11 +14,9 @@ import torch
 import triton
 import triton.language as tl
 
-from tilesight.kernels.operators import define, for_softmax, like_first
+from tilesight.kernels.operators import define, like_first, require_floats
 from tilesight.kernels.row_plan import as_rows, plan_rows
-from tilesight.kernels.row_split import share, turn_of, words_for
-
-HINT = tl.constexpr("evict_first")
+from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
 
 
 @triton.jit
@@ -36,8 +34,7 @@ def softmax_rows(
     column = tl.arange(0, BLOCK)
     mask = (row < rows)[:, None] & (column < columns)[None, :]
     at = row.to(tl.int64)[:, None]
-    loaded = tl.load(x_ptr + at * x_stride + column[None, :], mask, other=float("-inf"), eviction_policy=HINT)
-    x = loaded if loaded.dtype == tl.float64 else loaded.to(tl.float32)
+    x = widened(tl.load(x_ptr + at * x_stride + column[None, :], mask, other=float("-inf"), eviction_policy=HINT))
     x -= finite_or_zero(tl.max(x, 1))[:, None]
     e = tl.exp(x)
     total = tl.sum(e, 1)[:, None]
@@ -92,11 +89,8 @@ def softmax_backward_rows(
     column = tl.arange(0, BLOCK)[None, :]
     mask = (row < rows)[:, None] & (column < columns)
     at = row.to(tl.int64)[:, None]
-    dy = tl.load(dy_ptr + at * dy_stride + column, mask, other=0.0, eviction_policy=HINT)
-    y = tl.load(y_ptr + at * y_stride + column, mask, other=0.0, eviction_policy=HINT)
-    if dy.dtype != tl.float64:
-        dy = dy.to(tl.float32)
-        y = y.to(tl.float32)
+    dy = widened(tl.load(dy_ptr + at * dy_stride + column, mask, other=0.0, eviction_policy=HINT))
+    y = widened(tl.load(y_ptr + at * y_stride + column, mask, other=0.0, eviction_policy=HINT))
     total = tl.sum(dy if LOG else dy * y, 1)[:, None]
     dx = dy - tl.exp(y) * total if LOG else (dy - total) * y
     tl.store(dx_ptr + at * dx_stride + column, dx.to(dx_ptr.dtype.element_ty), mask, eviction_policy=HINT)
@@ -141,14 +135,12 @@ def launch_forward(x: torch.Tensor, log: bool) -> torch.Tensor:
     plan = plan_rows(rows, columns, is_split=x.dtype != torch.float64)
     strides = source.stride(0), target.stride(0)
     if plan.parts == 1:
-        grid = (triton.cdiv(rows, plan.rows),)
-        softmax_rows[grid](
+        softmax_rows[plan.grid(rows)](
             source, target, rows, columns, *strides, plan.rows, plan.block, log, num_warps=plan.num_warps
         )
     else:
         words = words_for(x, rows, 2 * plan.parts)
-        grid = (rows * plan.parts,)
-        softmax_parts[grid](
+        softmax_parts[plan.grid(rows)](
             source, target, words, columns, *strides, plan.block, plan.parts, log, num_warps=plan.num_warps
         )
     return y
@@ -164,14 +156,12 @@ def launch_backward(dy: torch.Tensor, y: torch.Tensor, log: bool) -> torch.Tenso
     plan = plan_rows(rows, columns, is_split=y.dtype != torch.float64)
     strides = [tensor.stride(0) for tensor in tensors]
     if plan.parts == 1:
-        grid = (triton.cdiv(rows, plan.rows),)
-        softmax_backward_rows[grid](
+        softmax_backward_rows[plan.grid(rows)](
             *tensors, rows, columns, *strides, plan.rows, plan.block, log, num_warps=plan.num_warps
         )
     else:
         words = words_for(y, rows, plan.parts)
-        grid = (rows * plan.parts,)
-        softmax_backward_parts[grid](
+        softmax_backward_parts[plan.grid(rows)](
             *tensors, words, columns, *strides, plan.block, plan.parts, log, num_warps=plan.num_warps
         )
     return dx
@@ -216,7 +206,7 @@ def log_softmax(input: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = 
 
 
 def _along(input: torch.Tensor, dim: int, dtype: torch.dtype | None, log: bool) -> torch.Tensor:
-    x = for_softmax(input, dtype)
+    x = _converted(input, dtype)
     if x.ndim == 0:
         return _along(x.reshape(1), dim, None, log).reshape(())
     if not -x.ndim <= dim < x.ndim:
@@ -225,3 +215,12 @@ def _along(input: torch.Tensor, dim: int, dtype: torch.dtype | None, log: bool) 
     moved = x if is_last else x.movedim(dim, -1)
     y = _Softmax.apply(moved, log) if torch.is_grad_enabled() and x.requires_grad else softmax_forward(moved, log)
     return y if is_last else y.movedim(-1, dim)
+
+
+def _converted(input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """The input in the dtype that torch's softmax computes it in: `dtype`, or float32 under autocast on CUDA."""
+    if dtype is None and input.is_cuda and torch.is_autocast_enabled("cuda") and input.dtype != torch.float64:
+        dtype = torch.float32
+    x = input if dtype is None else input.to(dtype)
+    require_floats("softmax", x)
+    return x

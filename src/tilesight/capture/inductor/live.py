@@ -29,7 +29,7 @@ from tilesight.capture.inductor.pretend import pretend
 from tilesight.capture.inductor.record import Recorded, graph_break
 from tilesight.capture.inductor.target_device import move_graph, move_inputs
 from tilesight.capture.inductor.timeline import EventLog, hear_events
-from tilesight.capture.launches import EngineSession, installed_session, lent_again
+from tilesight.capture.launches import lent_again, on_engine
 from tilesight.errors import CaptureError, TilesightError
 from tilesight.targets import Target
 
@@ -143,7 +143,7 @@ def _constants(lowering: Any) -> dict[str, Any]:
 
 def _timed(call: Callable[[list[Any]], list[Any]], log: LiveLog, position: int) -> Callable[[list[Any]], list[Any]]:
     def run(inputs: list[Any]) -> list[Any]:
-        session = contextlib.nullcontext() if installed_session() else EngineSession(is_pinned=True)
+        session = on_engine()
         started = perf_counter()
         try:
             with torch.no_grad(), session, lent_again(), log.noted_run(position):

@@ -22,7 +22,7 @@ from tilesight.capture.inductor.live import LiveLog, live_backend
 from tilesight.capture.inductor.record import Recorded, region_of
 from tilesight.capture.inductor.timeline import Event, hear_events, timeline_of
 from tilesight.capture.inputs import fake_inputs, fake_mode
-from tilesight.capture.launches import EngineSession, installed_session
+from tilesight.capture.launches import on_engine
 from tilesight.capture.subject import with_fake_weights
 from tilesight.errors import CaptureError, TilesightError, UnsupportedError
 from tilesight.targets import Target
@@ -81,7 +81,7 @@ def run_region(graph: CompiledGraph, function: Callable[..., Any], inputs: Seque
             next_step="graphs apart are shown but not executed together yet",
         )
     region = graph.regions[0]
-    session = contextlib.nullcontext() if installed_session() else EngineSession(is_pinned=True)
+    session = on_engine()
     with torch.no_grad(), session:
         outputs = run_wrapper(region.code, bind_inputs(region, function, inputs))
     return _restore(outputs, graph.structure)

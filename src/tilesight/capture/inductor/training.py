@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 from tilesight.capture.inductor.bind import bind_inputs
 from tilesight.capture.inductor.execute import run_wrapper
 from tilesight.capture.inductor.graph import CompiledGraph, CompiledRegion
-from tilesight.capture.launches import EngineSession, installed_session
+from tilesight.capture.launches import on_engine
 from tilesight.errors import UnsupportedError
 
 TANGENT = "tangents_"
@@ -53,7 +52,7 @@ def run_training(
             next_step="graphs apart are shown but not executed together yet",
         )
     forward, backward = graph.regions
-    session = contextlib.nullcontext() if installed_session() else EngineSession(is_pinned=True)
+    session = on_engine()
     with torch.no_grad(), session:
         made = run_wrapper(forward.code, [_copied(value) for value in bind_inputs(forward, function, inputs)])
         saved = dict(zip(forward.output_nodes, made, strict=True))
