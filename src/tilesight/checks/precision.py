@@ -251,8 +251,13 @@ def _message(candidate: Candidate, error: StoredError) -> str:
     }[candidate.form]
     instead = "in full float32" if candidate.form == "tf32" else "in float32"
     written = f"what is stored to {error.tensor or 'memory'}"
+    return f"{what}: {error_text(error, written, instead)}"
+
+
+def error_text(error: StoredError, written: str, instead: str) -> str:
+    """The figures of an error: as it is, without its cause, and of one rounding."""
     return (
-        f"{what}: {written} is off by {error.size:.1e} of its size against float64, by {error.better:.1e} {instead}; "
+        f"{written} is off by {error.size:.1e} of its size against float64, by {error.better:.1e} {instead}; "
         f"rounding to {error.type_name} alone costs {error.rounding:.1e}"
     )
 

@@ -11,6 +11,7 @@ from tilesight.checks.coverage import Output, find_idle_programs, find_short_gri
 from tilesight.checks.finding import Finding
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.masks import find_wasted_masks
+from tilesight.checks.memory_sums import find_sums_in_memory
 from tilesight.checks.nan_origin import find_nan_origins
 from tilesight.checks.overflow import OverflowCheck
 from tilesight.checks.padding import find_padding
@@ -31,6 +32,7 @@ INSPECTIONS: tuple[Callable[[Replay], list[Finding]], ...] = (
     find_order_dependence,
     find_autotuned_updates,
     find_imprecision,
+    find_sums_in_memory,
 )
 
 

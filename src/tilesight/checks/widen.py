@@ -1,7 +1,8 @@
 """A module rewritten to compute with wider floats, each stored value shown before it is rounded to memory's type.
 
-Tensors keep their types: what is loaded is widened, what is stored is rounded. Casts between floats whose
-two sides became one type go away. What reinterprets bits, or has no rule for a wider type, keeps its own.
+Tensors keep their types, unless their pointers are named too: what is loaded is widened, what is stored is
+rounded. Casts between floats whose two sides became one type go away. What reinterprets bits, or has no rule for
+a wider type, keeps its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tilesight.checks.building import segments_of
 from tilesight.checks.slices import flow_of
 from tilesight.ir.module import Block, Function, Module, Operation, Region, Value
-from tilesight.ir.types import FloatType, TensorType, Type, element_type
+from tilesight.ir.types import DescriptorType, FloatType, PointerType, TensorType, Type, element_type
 
 F64, F32 = FloatType("f64"), FloatType("f32")
 CASTS = frozenset({"arith.extf", "arith.truncf", "tt.fp_to_fp"})
@@ -32,7 +33,9 @@ ARITHMETIC = frozenset(
 """Operations that compute in the type of their float operands."""
 
 FROM_INTEGERS = frozenset({"arith.sitofp", "arith.uitofp"})
+LOADING = frozenset({"tt.descriptor_gather", "tt.descriptor_load", "tt.load"})
 STORING = frozenset({"tt.atomic_rmw", "tt.descriptor_store", "tt.store"})
+STORING_TILES = STORING | {"tt.descriptor_reduce", "tt.descriptor_scatter"}
 JUMPS = frozenset({"cf.br", "cf.cond_br"})
 BITCASTS = frozenset({"arith.bitcast", "tt.bitcast"})
 UNMEASURABLE = frozenset({"tt.elementwise_inline_asm", "tt.map_elementwise"})
@@ -48,10 +51,12 @@ class Widened:
         module: of the same parameters
         stores: for each of its operations that store floats the original and the operation before it, whose
             operand is what is stored in f64 and whose result is that value rounded
+        unrounded: for each of its operations that store to a tensor which is wider now the original
     """
 
     module: Module
     stores: dict[Operation, tuple[Operation, Operation]]
+    unrounded: dict[Operation, Operation]
 
 
 def can_widen(module: Module) -> bool:
@@ -89,16 +94,26 @@ def widen(module: Module, wider: Wider, ieee: Collection[Operation] = ()) -> Wid
     """The module with some values in wider types.
 
     Args:
-        wider: value → its new type; what is carried, yielded or combined together must be named together
+        wider: value → its new type; what is carried, yielded or combined together must be named together.
+            Of a pointer or a descriptor it is the type of the tensor's elements: the launch must bring such a tensor
         ieee: products of f32 to be made in f32
     """
     writer = _Writer(module, wider, frozenset(ieee))
     functions = tuple(writer.function(function) for function in module.functions)
-    return Widened(Module(functions, module.location, ""), writer.stores)
+    return Widened(Module(functions, module.location, ""), writer.stores, writer.unrounded)
 
 
 def _with_element(type_: Type, element: Type) -> Type:
     return replace(type_, element=element) if isinstance(type_, TensorType) else element
+
+
+def _with_float(type_: Type, float_: FloatType) -> Type:
+    """A type with another float: as its element, or as what its pointers or its descriptor point to."""
+    if isinstance(type_, DescriptorType):
+        return replace(type_, block=replace(type_.block, element=float_))
+    element = element_type(type_)
+    pointer = replace(element, pointee=float_) if isinstance(element, PointerType) else float_
+    return _with_element(type_, pointer)
 
 
 @dataclass(eq=False)
@@ -111,6 +126,7 @@ class _Writer:
     stores: dict[Operation, tuple[Operation, Operation]] = field(
         default_factory=dict[Operation, tuple[Operation, Operation]]
     )
+    unrounded: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
     _new: dict[Value, Value] = field(default_factory=dict[Value, Value])
     _blocks: dict[Block, Block] = field(default_factory=dict[Block, Block])
     _written: list[Operation] = field(default_factory=list[Operation])
@@ -132,12 +148,18 @@ class _Writer:
 
     def _target(self, value: Value) -> Type:
         chosen = self.wider.get(value)
-        return value.type if chosen is None else _with_element(value.type, chosen)
+        return value.type if chosen is None else _with_float(value.type, chosen)
+
+    def _memory_type(self, operation: Operation) -> FloatType | None:
+        """The wider type of the elements that an operation loads or stores; None where they keep theirs."""
+        touches = operation.name in LOADING | STORING_TILES
+        return self.wider.get(operation.operands[0]) if touches else None
 
     def _region(self, region: Region, *, keeps_entry: bool = False) -> Region:
         for index, block in enumerate(region.blocks):
             keeps = keeps_entry and index == 0
-            arguments = tuple(self._fresh(each, each.type if keeps else self._target(each)) for each in block.arguments)
+            types = [each.type if keeps and is_float(each) else self._target(each) for each in block.arguments]
+            arguments = tuple(map(self._fresh, block.arguments, types))
             self._blocks[block] = Block(arguments, [], block.label)
         for block in region.blocks:
             self._fill(block, self._blocks[block])
@@ -171,6 +193,8 @@ class _Writer:
         if name in CASTS and self._is_changed(operation):
             (source,), (result,) = operation.operands, operation.results
             self._new[result] = self._converted(self._new[source], element_type(self._target(result)), operation)
+        elif name in STORING_TILES and self._memory_type(operation) is not None:
+            self._copy_wide_store(operation)
         elif name in STORING and is_float(self._stored(operation)):
             self._copy_store(operation)
         elif name in COMBINING | FUNCTION_CONTROL or operation.dialect in ("scf", "cf"):
@@ -186,6 +210,9 @@ class _Writer:
         """The element type that each operand is to have."""
         operands = operation.operands
         kept = [element_type(value.type) for value in operands]
+        memory = self._memory_type(operation)
+        if memory is not None:
+            return [memory if is_float(value) else have for value, have in zip(operands, kept, strict=True)]
         if operation.name in TO_OTHERS:
             have = [element_type(self._new[value].type) for value in operands]
             floats = [each for each in have if isinstance(each, FloatType)]
@@ -203,8 +230,10 @@ class _Writer:
         return any(map(is_float, operation.results)) and (is_arithmetic or operation.name in FROM_INTEGERS)
 
     def _result_types(self, operation: Operation) -> list[Type]:
-        wide = self._computes_wide(operation)
-        return [self._target(value) if wide else value.type for value in operation.results]
+        wide, memory = self._computes_wide(operation), self._memory_type(operation)
+        if memory is not None:
+            return [_with_float(value.type, memory) for value in operation.results]
+        return [self._target(value) if wide or not is_float(value) else value.type for value in operation.results]
 
     def _emit(self, operation: Operation, elements: Sequence[Type], results: Sequence[Type]) -> Operation:
         """Copy an operation with its operands converted; results of the old types are widened after it."""
@@ -240,10 +269,7 @@ class _Writer:
     def _copy_store(self, operation: Operation) -> None:
         """Store what the value is before its rounding to memory's type, by way of f64, rounded as it was."""
         stored, given = self._stored(operation), operation.operand_segments["value"][0]
-        origin = flow_of(self.module).definitions.get(stored)
-        rounds = origin is not None and origin.name in CASTS and not _rounds_otherwise(origin)
-        source = origin.operands[0] if rounds and origin is not None else stored
-        wide = self._converted(self._new[source], F64)
+        wide = self._converted(self._new[self._before_rounding(stored)], F64)
         narrow = Value(stored.name, stored.type, stored.location)
         shown = Operation("arith.truncf", (wide,), (narrow,), location=operation.location)
         self._written.append(shown)
@@ -252,6 +278,22 @@ class _Writer:
         kept[operation.operands.index(given)] = value
         copy = self._again(operation, tuple(kept), [each.type for each in operation.results], ())
         self.stores[copy] = operation, shown
+        for each in operation.results:
+            self._new[each] = self._converted(self._new[each], element_type(self._target(each)))
+
+    def _before_rounding(self, stored: Value) -> Value:
+        origin = flow_of(self.module).definitions.get(stored)
+        rounds = origin is not None and origin.name in CASTS and not _rounds_otherwise(origin)
+        return origin.operands[0] if rounds and origin is not None else stored
+
+    def _copy_wide_store(self, operation: Operation) -> None:
+        """Store what the value is before its rounding to memory's type, to memory of a wider one."""
+        given, memory = operation.operand_segments["value"][0], self._memory_type(operation)
+        assert memory is not None
+        kept = [self._new[each] for each in operation.operands]
+        kept[operation.operands.index(given)] = self._converted(self._new[self._before_rounding(given)], memory)
+        copy = self._again(operation, tuple(kept), self._result_types(operation), ())
+        self.unrounded[copy] = operation
         for each in operation.results:
             self._new[each] = self._converted(self._new[each], element_type(self._target(each)))
 
