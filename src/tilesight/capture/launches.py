@@ -200,7 +200,7 @@ def build_launch(
         names: the caller's variable names by id() of the tensor
     """
     kept, constexprs = split_arguments(source.signature, arguments, names or {}, metadata.target.arch)
-    file, first_line, text = _source_of(source.fn)
+    file, first_line, text = _source_of(getattr(source.fn, "fn", source.fn))
     return Launch(
         kernel=metadata.name,
         ttir=ttir,
@@ -214,10 +214,11 @@ def build_launch(
     )
 
 
+@lru_cache(maxsize=256)
 def _source_of(function: Any) -> tuple[str, int, str]:
-    plain = getattr(function, "fn", function)
-    lines, first_line = inspect.getsourcelines(plain)
-    return inspect.getsourcefile(plain) or "", first_line, "".join(lines)
+    """File, first line and text of a Python function; read once, since finding where it ends reads all its tokens."""
+    lines, first_line = inspect.getsourcelines(function)
+    return inspect.getsourcefile(function) or "", first_line, "".join(lines)
 
 
 def _whole(grid: Sequence[Any]) -> tuple[int, int, int]:
