@@ -15,9 +15,9 @@ import triton.language as tl
 
 from tests.engine.launching import launch_of
 from tilesight.checks.finding import Finding
-from tilesight.checks.precision import find_imprecision, relative_error
+from tilesight.checks.precision import PrecisionCheck, relative_error
 from tilesight.checks.replay import Replay
-from tilesight.engine import ExecutionOptions
+from tilesight.engine import ExecutionOptions, execute
 from tilesight.ir import parse_module
 
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
@@ -28,7 +28,11 @@ def check(kernel: Any, grid: tuple[int, ...], **arguments: Any) -> list[Finding]
     launch = launch_of(kernel, grid, arguments)
     lines, first = inspect.getsourcelines(kernel.fn)
     launch = replace(launch, file=__file__, first_line=first, source="".join(lines))
-    return find_imprecision(Replay.of(parse_module(launch.ttir), launch, ExecutionOptions()))
+    module, options = parse_module(launch.ttir), ExecutionOptions()
+    replay = Replay.of(module, launch, options)
+    check = PrecisionCheck(replay)
+    execute(module, replay.fresh(), check.listeners, options)
+    return check.findings()
 
 
 def marked(kernel: Any) -> list[int]:
@@ -53,6 +57,12 @@ def matmul(a, b, c, N, K, TYPE: tl.constexpr, BLOCK: tl.constexpr):
         left, right = tl.load(a + m[:, None] * K + k[None, :]), tl.load(b + k[:, None] * N + n[None, :])
         total += tl.dot(left, right, out_dtype=TYPE)  # narrow
     tl.store(c + m[:, None] * N + n[None, :], total)
+
+
+@triton.jit
+def counted_matmul(a, b, c, counter, N, K, TYPE: tl.constexpr, BLOCK: tl.constexpr):
+    matmul(a, b, c, N, K, TYPE, BLOCK)
+    tl.atomic_add(counter, 1)
 
 
 @triton.jit
@@ -348,6 +358,15 @@ def test_a_cast_that_is_meant_hides_no_accumulator_and_is_none() -> None:
     (finding,) = check(attention, (16,), TYPE=tl.float16, **given)
     assert [finding.line] == marked(attention)
     assert check(attention, (16,), TYPE=tl.float32, **given) == []
+
+
+def test_listening_to_the_launch_measures_what_running_it_again_does() -> None:
+    """What adds to memory is not listened to, but run again."""
+    given = {**factors(512, torch.float16), "TYPE": tl.float16}
+    (heard,) = check(matmul, (2,), c=torch.zeros(64, 32).half(), **given)
+    counter = torch.zeros(1, dtype=torch.int32)
+    (run_again,) = check(counted_matmul, (2,), c=torch.zeros(64, 32).half(), counter=counter, **given)
+    assert heard.message == run_again.message
 
 
 def test_the_tensors_are_left_as_they_were() -> None:

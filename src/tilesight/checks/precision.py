@@ -16,6 +16,7 @@ from tilesight.checks.narrow import Candidate, find_candidates, promoted_values
 from tilesight.checks.place import line_of, name_of
 from tilesight.checks.replay import MOST_PROGRAMS, Replay, spread_programs
 from tilesight.checks.widen import F32, Widened, Wider, can_widen, every_float, widen
+from tilesight.engine.communication import UPDATES
 from tilesight.engine.floats import cast_float
 from tilesight.engine.launch import Memory
 from tilesight.engine.listener import Access, AccessKind, Executed, Listener
@@ -35,11 +36,11 @@ LEAST_UNIT = 0.25
 
 WRITING: frozenset[AccessKind] = frozenset(("store", "atomic"))
 
-MOST_VALUES = 8192
-"""Stored values that an error is measured on, where two programs do not store more."""
+MOST_VALUES = 4096
+"""Stored values that an error is measured on, where one program does not store more."""
 
 
-def find_imprecision(replay: Replay) -> list[Finding]:
+class PrecisionCheck:
     """Accumulations and products whose narrow type costs precision in what is stored, one finding a line.
 
     A few programs run with every float in f64, then with one candidate after another as it is and all else in f64
@@ -48,21 +49,38 @@ def find_imprecision(replay: Replay) -> list[Finding]:
     found when its own error is at least twice that of rounding to the tensor's type and twice that of all else; the
     first one, when only all together are. Kernels that take floats for bits, or compute in assembly, are not measured.
 
-    Raises: TilesightError: as `engine.execute`
+    Args:
+        replay: of the launch, which has not run yet
     """
-    candidates = find_candidates(replay.module, replay.launch)
-    if not candidates or not can_widen(replay.module):
-        return []
-    measure = _Measure(replay, candidates)
-    alone = {candidate: measure.own_error([candidate]) for candidate in candidates}
-    if not any(alone.values()) and len(candidates) > 1:
-        alone = {candidates[0]: measure.own_error(candidates)}
-    found: dict[tuple[str, int], Finding] = {}
-    for candidate, error in alone.items():
-        if error is not None:
-            finding = _finding(candidate, measure.as_it_is(error), replay)
-            found.setdefault((finding.file, finding.line), finding)
-    return list(found.values())
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+        self._candidates = find_candidates(replay.module, replay.launch) if can_widen(replay.module) else []
+        self._heard = _hear_stores(replay) if self._candidates else None
+
+    @property
+    def listeners(self) -> Sequence[Listener]:
+        """What listens while the launch runs: it spares a run of its programs as they are."""
+        return () if self._heard is None else (self._heard,)
+
+    def findings(self) -> list[Finding]:
+        """What was found, once the launch is over.
+
+        Raises: TilesightError: as `engine.execute`
+        """
+        candidates = self._candidates
+        if not candidates:
+            return []
+        measure = _Measure(self._replay, candidates, self._heard)
+        alone = {candidate: measure.own_error([candidate]) for candidate in candidates}
+        if not any(alone.values()) and len(candidates) > 1:
+            alone = {candidates[0]: measure.own_error(candidates)}
+        found: dict[tuple[str, int], Finding] = {}
+        for candidate, error in alone.items():
+            if error is not None:
+                finding = _finding(candidate, measure.as_it_is(error), self._replay)
+                found.setdefault((finding.file, finding.line), finding)
+        return list(found.values())
 
 
 @dataclass(frozen=True)
@@ -92,9 +110,10 @@ Errors = Mapping[Operation, StoredError]
 class _Measure:
     """The errors of a launch's stored values, with different parts of its kernel in wider types."""
 
-    def __init__(self, replay: Replay, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, replay: Replay, candidates: Sequence[Candidate], heard: Stored | None) -> None:
         module = replay.module
         self._replay = replay
+        self._heard = heard
         self._is_single = len(candidates) == 1
         self._wide = every_float(module)
         self._exact = stored_by(replay, widened(module, self._wide), _programs(replay))
@@ -131,6 +150,8 @@ class _Measure:
 
     @cached_property
     def _as_it_is(self) -> Errors:
+        if self._heard is not None:
+            return errors_of(self._heard, self._exact)
         return self._errors(widened(self._replay.module, {}))
 
 
@@ -147,31 +168,68 @@ def _widened_once(module: Module, wider: frozenset[tuple[Value, FloatType]], iee
 
 @dataclass(eq=False)
 class Stored(Listener):
-    """Collects what each store is given, before it is rounded to the tensor's type."""
+    """Collects the floats that each store of a kernel writes, by program, whatever the order that they run in.
 
+    Args:
+        programs: those that are listened to; None for all
+        values: store → program → its values, in the order in which it stores them
+    """
+
+    hears_in_any_order = True
     hears_kinds = WRITING
-    widened: Widened
-    values: dict[Operation, list[NDArray[np.float64]]] = field(
-        default_factory=dict[Operation, list[NDArray[np.float64]]]
+    programs: tuple[int, ...] | None = None
+    values: dict[Operation, dict[int, list[NDArray[np.float64]]]] = field(
+        default_factory=dict[Operation, dict[int, list[NDArray[np.float64]]]]
     )
     memories: dict[Operation, Memory | None] = field(default_factory=dict[Operation, "Memory | None"])
-    _shown: dict[Operation, NDArray[np.float64]] = field(default_factory=dict[Operation, NDArray[np.float64]])
+
+    def after_access(self, access: Access) -> None:
+        if access.kind != "store" or access.values is None:
+            return
+        if isinstance(element_type(access.operation.operands[1].type), FloatType):
+            self.keep(access.operation, access, access.values)
+
+    def keep(self, store: Operation, access: Access, values: NDArray[np.generic]) -> None:
+        """Note what an access by `store` writes; values: [P, *B] or broadcast to it, of any float type."""
+        heard = range(access.shape[0])
+        if self.programs is not None:
+            heard = np.flatnonzero(np.isin(access.programs, self.programs)).tolist()
+        if not heard:
+            return
+        values = np.broadcast_to(values, access.shape)
+        mask = None if access.mask is None else np.broadcast_to(access.mask, access.shape)
+        by_program = self.values.setdefault(store, {})
+        for place in heard:
+            mine = values[place].reshape(-1) if mask is None else values[place][mask[place]]
+            by_program.setdefault(int(access.programs[place]), []).append(cast_float(mine, FLOAT64))
+        self.memories.setdefault(store, access.memory)
+
+    def of(self, store: Operation) -> NDArray[np.float64]:
+        """[values] All that a store wrote, one program after another."""
+        by_program = self.values.get(store, {})
+        parts = [part for program in sorted(by_program) for part in by_program[program]]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+
+@dataclass(eq=False)
+class StoredWidened(Stored):
+    """Collects what each store of a rewritten module is given, before it is rounded to the tensor's type."""
+
+    hears_in_any_order = False
+    widened: Widened = field(kw_only=True)
+    _shown: dict[Operation, NDArray[np.generic]] = field(default_factory=dict[Operation, NDArray[np.generic]])
 
     def watched(self, module: Module) -> Collection[Operation]:
         return [shown for _, shown in self.widened.stores.values()]
 
     def after_step(self, executed: Executed) -> None:
-        self._shown[executed.operation] = cast_float(spread(executed.operands[0]), FLOAT64)
+        self._shown[executed.operation] = spread(executed.operands[0])
 
     def after_access(self, access: Access) -> None:
         known = self.widened.stores.get(access.operation)
-        if known is None:
-            return
-        original, shown = known
-        values = np.broadcast_to(self._shown[shown], access.shape)
-        mask = None if access.mask is None else np.broadcast_to(access.mask, access.shape)
-        self.values.setdefault(original, []).append(values[mask] if mask is not None else values.reshape(-1))
-        self.memories.setdefault(original, access.memory)
+        if known is not None:
+            original, shown = known
+            self.keep(original, access, self._shown[shown])
 
     @property
     def elements(self) -> dict[Operation, FloatType]:
@@ -180,28 +238,38 @@ class Stored(Listener):
         return {store: type_ for store, type_ in types if isinstance(type_, FloatType)}
 
 
-def stored_by(replay: Replay, widened: Widened, programs: tuple[int, ...]) -> Stored:
+def _hear_stores(replay: Replay) -> Stored | None:
+    """A listener to what the launch stores as it is; None where it also adds floats to memory by atomics."""
+    has_atomics = any(each.name in UPDATES for each in replay.module.walk())
+    return None if has_atomics else Stored(_chosen(replay))
+
+
+def stored_by(replay: Replay, widened: Widened, programs: tuple[int, ...]) -> StoredWidened:
     """What a module stores, run for some programs, or for all where they wait for each other."""
-    stored = Stored(widened)
+    stored = StoredWidened(widened=widened)
     chosen = None if replay.few_programs() is None else programs
     replay.run([stored], widened.module, programs=chosen, threads=1, output=io.StringIO())
     return stored
 
 
+def _chosen(replay: Replay) -> tuple[int, ...] | None:
+    """The programs that an error is measured on; None for all, where they wait for each other."""
+    return None if replay.few_programs() is None else _programs(replay)
+
+
 def _programs(replay: Replay) -> tuple[int, ...]:
-    """Programs that together store `MOST_VALUES` values at most, but two at least: large tiles need few of them."""
+    """Programs that together store `MOST_VALUES` values at most, but one at least: large tiles need few of them."""
     stored = (operation.operands[1].type for operation in replay.module.walk() if operation.name == "tt.store")
     values = max((prod(type_.shape) for type_ in stored if isinstance(type_, TensorType)), default=1)
-    return spread_programs(replay.launch, max(2, min(MOST_PROGRAMS, MOST_VALUES // values)))
+    return spread_programs(replay.launch, max(1, min(MOST_PROGRAMS, MOST_VALUES // values)))
 
 
-def errors_of(stored: Stored, exact: Stored) -> Errors:
+def errors_of(stored: Stored, exact: StoredWidened) -> Errors:
     """The largest error of each store whose lanes are the same in both runs."""
     found: dict[Operation, StoredError] = {}
     elements = exact.elements
-    for store, parts in exact.values.items():
-        wanted = np.concatenate(parts)
-        got = np.concatenate(stored.values.get(store, [np.empty(0)]))
+    for store in exact.values:
+        wanted, got = exact.of(store), stored.of(store)
         if wanted.size == 0 or got.shape != wanted.shape:
             continue
         element = elements[store]

@@ -75,8 +75,10 @@ class Replay:
 
 
 def spread_programs(launch: Launch, most: int = MOST_PROGRAMS) -> tuple[int, ...]:
-    """A few programs from the first to the last, at equal distances."""
+    """A few programs from the first to the last, at equal distances; for a single one that in the middle."""
     count = min(most, launch.programs)
+    if count == 1:
+        return (launch.programs // 2,)
     return tuple(sorted({round(place * (launch.programs - 1) / max(1, count - 1)) for place in range(count)}))
 
 

@@ -15,7 +15,7 @@ from tilesight.checks.memory_sums import find_sums_in_memory
 from tilesight.checks.nan_origin import find_nan_origins
 from tilesight.checks.overflow import OverflowCheck
 from tilesight.checks.padding import find_padding
-from tilesight.checks.precision import find_imprecision
+from tilesight.checks.precision import PrecisionCheck
 from tilesight.checks.reach import MaskReach
 from tilesight.checks.repeated_loads import find_repeated_loads
 from tilesight.checks.replay import Replay
@@ -31,7 +31,6 @@ INSPECTIONS: tuple[Callable[[Replay], list[Finding]], ...] = (
     find_repeated_loads,
     find_order_dependence,
     find_autotuned_updates,
-    find_imprecision,
     find_sums_in_memory,
 )
 
@@ -62,12 +61,14 @@ class Sanitizer:
         self._crossings = Crossings(module, launch)
         self._reach = MaskReach(module)
         self._suspects = Suspects(module)
+        self._precision = PrecisionCheck(self._replay)
         self.outputs: list[Output] = []
 
     @property
     def listeners(self) -> Sequence[Listener]:
         """What listens while the launch runs."""
-        return (self._bounds, self._overflow, self._footprint, self._crossings, self._reach, self._suspects)
+        heard = self._bounds, self._overflow, self._footprint, self._crossings, self._reach, self._suspects
+        return (*heard, *self._precision.listeners)
 
     def findings_so_far(self) -> list[Finding]:
         """What was heard of a launch that stopped half-way, and so can't be run again: lanes out of bounds."""
@@ -89,6 +90,7 @@ class Sanitizer:
         found += find_idle_programs(footprint, module, launch)
         for inspect in (find_undefined, find_nan_origins, find_padding):
             found += inspect(replay, self._suspects)
+        found += self._precision.findings()
         for inspect in INSPECTIONS:
             found += inspect(replay)
         if self._variants is not None:
