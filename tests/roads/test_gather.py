@@ -31,7 +31,10 @@ def test_what_a_layout_brings_about_is_one_finding() -> None:
     case = Case(eager=lambda x: 2 * x, hand=with_the_stride_of_x, inputs="f32[100]")
     (found,) = check(case, shapes="100", dtypes="f32").findings
     assert (found.kind, found.level, found.case) == ("stride", "error", "f32[2], x sliced [..., ::2]")
-    assert found.message.endswith(", lanes leave the tensor and elements are never written")
+    assert found.message.endswith(
+        ", lanes leave out and elements are never written: the offsets of out follow x's strides"
+    )
+    assert found.hint == "pass out.stride() to the kernel for the offsets of out"
 
 
 @triton.jit

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tilesight.capture.copies import CopyPlace, place_of_copy
 from tilesight.capture.lent.mode import BUILT_IN, ON_CPU, tensors_in
 from tilesight.capture.tensors import bytes_at
 from tilesight.capture.undefined import (
@@ -65,6 +66,7 @@ class Provenance(TorchDispatchMode):
     of undefined elements is undefined; what else is computed from them counts as written. So does all
     that was made outside the block, in a thread of its own or by a tensor subclass. An item of one byte
     that is written without torch and with the very value that stands for undefined passes for unwritten.
+    Copies of whole tensors are listed in `copies`, in the order of calls.
 
     Args:
         largest_bytes: a storage over this size counts as written: to fill it would cost memory and time
@@ -78,6 +80,7 @@ class Provenance(TorchDispatchMode):
         self._acts: dict[Any, _Act | None] = {}
         self._period = Period()
         self._depth = 0
+        self.copies: list[CopyPlace] = []
         _hide_from_dynamo(type(self).__torch_dispatch__)
 
     def __enter__(self) -> Provenance:
@@ -236,6 +239,8 @@ class Provenance(TorchDispatchMode):
             sources = list(given) if is_joined else [given]
             flags = [flags_of(source) for source in sources]
             storage = storage_of(result)
+            if not is_joined and storage is not None and storage_of(given) is not None:
+                self._note_copy(given, result)
             if storage is None or all(each is None for each in flags):
                 return result
             if any(storage_of(source) is storage for source in sources):
@@ -245,6 +250,11 @@ class Provenance(TorchDispatchMode):
             if whole is not None and whole.size == result.numel():
                 self._hand_on(result, whole.reshape(tuple(result.shape)))
         return result
+
+    def _note_copy(self, source: Any, copy: Any) -> None:
+        place = place_of_copy(source, copy)
+        if place is not None and place.source != place.copy:
+            self.copies.append(place)
 
     def _call_apart(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call a library's operator; one that was written in Python is watched inside, by the outermost block."""

@@ -18,11 +18,11 @@ from tilesight.engine import ExecutionOptions
 from tilesight.errors import InputError
 from tilesight.roads.check_launches import CheckObserver
 from tilesight.roads.failures import plain_function, tell
-from tilesight.roads.gather import case_text, gather, gather_launches, place
+from tilesight.roads.gather import case_text, gather, gather_launches
 from tilesight.roads.input_names import required_parameters
 from tilesight.roads.matrix import Matrix, Outcome, run_matrix
 from tilesight.roads.matrix_inputs import Cell, own_cell, with_sizes
-from tilesight.roads.model import Check, CheckedCase, is_fault
+from tilesight.roads.model import Check, CheckedCase, is_fault, place
 from tilesight.roads.scaled import check_scaled
 from tilesight.roads.shrink import shrink_sizes
 from tilesight.targets import target as find_target

@@ -69,10 +69,12 @@ class CheckObserver:
     Args:
         session: the one that runs the launches
         target: the GPU that is asked whether it takes them
+        also_hears: listeners that hear every launch beside the sanitizer
     """
 
     session: EngineSession
     target: Target
+    also_hears: Sequence[Listener] = ()
     launches: list[WatchedLaunch] = field(default_factory=list[WatchedLaunch])
     findings: list[Finding] = field(default_factory=list[Finding])
     outputs: list[Output] = field(default_factory=list[Output])
@@ -83,7 +85,7 @@ class CheckObserver:
     def launch_begins(self, launch: Launch) -> Sequence[Listener]:
         checked, sites = CheckedLaunch(self.session, launch, self.target), _SiteListener()
         self._running[id(launch)] = checked, sites
-        return (*checked.listeners, sites)
+        return (*checked.listeners, sites, *self.also_hears)
 
     def launch_ends(self, launch: Launch, execution: Execution, listeners: Sequence[Listener]) -> None:
         checked, sites = self._running.pop(id(launch))

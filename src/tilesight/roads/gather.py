@@ -5,24 +5,12 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from math import isfinite
 
 from tilesight.checks.finding import Finding
 from tilesight.checks.kinds import KINDS
-from tilesight.roads.check_launches import Site
+from tilesight.roads.layout_findings import findings_of_layout, other_causes
 from tilesight.roads.matrix import Outcome
-from tilesight.roads.model import CheckedCase, CheckedFinding
-
-Key = tuple[str, str, int, str]
-
-SIGNS_OF_LAYOUT = {
-    "out-of-bounds": "lanes leave the tensor",
-    "uninitialised-read": "elements are read that nothing wrote",
-    "never-written": "elements are never written",
-    "race": "programs store to one element",
-    "grid": "the grid does not fit",
-}
-"""What offsets for another layout bring about beside wrong numbers."""
+from tilesight.roads.model import CheckedCase, CheckedFinding, Key, place
 
 
 @dataclass
@@ -40,12 +28,13 @@ def gather(outcomes: Sequence[Outcome]) -> tuple[CheckedFinding, ...]:
     `stride` finding in place of what the launches' sanitizer said of that run.
     """
     plain = {_shape_key(each): each for each in outcomes if each.cell.layout is None}
+    others = other_causes(outcomes, plain)
     seen: dict[Key, _Sighting] = {}
     for outcome in outcomes:
         findings = outcome.findings
         twin = plain.get(_shape_key(outcome))
         if outcome.cell.layout is not None and twin is not None:
-            findings = _of_layout(outcome, twin)
+            findings = findings_of_layout(outcome, twin, others)
         _note(seen, findings, case_text(outcome.case))
     constant = _constant_grid(outcomes)
     return _ordered(_with_grid(_checked(each), constant) for each in seen.values())
@@ -73,11 +62,6 @@ def _note(seen: dict[Key, _Sighting], findings: Iterable[Finding], case: str) ->
         here.add(key)
 
 
-def place(finding: Finding) -> Key:
-    """What two sightings of one fault have in common: kind, file, line and tensor."""
-    return finding.kind, finding.file, finding.line, finding.tensor
-
-
 def _shape_key(outcome: Outcome) -> str:
     return outcome.case.inputs
 
@@ -102,62 +86,6 @@ def _ordered(findings: Iterable[CheckedFinding]) -> tuple[CheckedFinding, ...]:
         return levels.index(each.level), -each.case_count, kinds.index(each.kind), each.file, each.line
 
     return tuple(sorted(findings, key=rank))
-
-
-def _of_layout(outcome: Outcome, twin: Outcome) -> list[Finding]:
-    """What a run with a layout shows; what only the layout brought about becomes one `stride` finding."""
-    known = {place(finding) for finding in twin.findings}
-    new = [finding for finding in outcome.findings if place(finding) not in known]
-    signs = [finding for finding in new if finding.kind in SIGNS_OF_LAYOUT]
-    is_wrong = twin.case.ok is True and outcome.case.ok is False and outcome.case.error is not None
-    if outcome.site is None or not (is_wrong or any(finding.kind == "out-of-bounds" for finding in signs)):
-        return list(outcome.findings)
-    return [finding for finding in outcome.findings if place(finding) in known] + [_stride(outcome, signs, is_wrong)]
-
-
-def _stride(outcome: Outcome, signs: Sequence[Finding], is_wrong: bool) -> Finding:
-    site, case, layout = outcome.site, outcome.case, outcome.cell.layout
-    assert site is not None and layout is not None
-    name = case.strides.removesuffix(layout.name).strip()
-    kinds = {finding.kind for finding in signs}
-    shown = [_off_by(case)] if is_wrong else []
-    shown += [text for kind, text in SIGNS_OF_LAYOUT.items() if kind in kinds]
-    given = f"{name} is {layout.name}, with strides {outcome.strides}"
-    held = "right" if is_wrong else "within bounds"
-    message = f"{held} for a contiguous {name}; when {given}, {_listed(shown)}"
-    first = next((finding for finding in signs if finding.programs), None)
-    return Finding(
-        kind="stride",
-        file=site.file,
-        line=site.line,
-        programs=first.programs if first else (),
-        program_count=first.program_count if first else 0,
-        lanes=first.lanes if first else (0, 0),
-        lane_count=first.lane_count if first else 0,
-        tensor=site.tensor,
-        message=message,
-        hint=_repair(site, name),
-    )
-
-
-def _repair(site: Site, name: str) -> str:
-    if site.kind == "store" and site.tensor != name:
-        made = f"make {site.tensor} contiguous (torch.empty_like keeps {name}'s strides)"
-        return f"{made}, or pass {site.tensor}.stride() to the kernel for its offsets"
-    return f"pass {name}.stride() to the kernel for its offsets, or let the launcher call {name}.contiguous()"
-
-
-def _listed(texts: Sequence[str]) -> str:
-    """`a, b and c`."""
-    *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _off_by(case: CheckedCase) -> str:
-    assert case.error is not None and case.tolerance is not None
-    if not isfinite(case.error):
-        return "the numbers are NaN or infinite"
-    return f"the numbers are off by {case.error:.1e} (tolerance {case.tolerance:.0e})"
 
 
 def _constant_grid(outcomes: Sequence[Outcome]) -> tuple[int, int, int] | None:

@@ -19,12 +19,14 @@ class Layout:
     Args:
         name: what a report says such a tensor is
         applies: whether a tensor of this shape has such a layout
-        lay_out: the tensor as such a view; all but `expanded` keep its values
+        lay_out: the tensor as such a view
+        repeats: its values are not the tensor's: the first ones again and again
     """
 
     name: str
     applies: Callable[[tuple[int, ...]], bool]
     lay_out: Callable[[torch.Tensor], torch.Tensor]
+    repeats: bool = False
 
 
 def _transposed(tensor: torch.Tensor) -> torch.Tensor:
@@ -57,6 +59,10 @@ def _padded_rows(tensor: torch.Tensor) -> torch.Tensor:
 
 def _expanded(tensor: torch.Tensor) -> torch.Tensor:
     return tensor[:1].clone().expand(tensor.shape)
+
+
+def _repeated(tensor: torch.Tensor) -> torch.Tensor:
+    return _expanded(tensor).contiguous()
 
 
 def _offset(tensor: torch.Tensor) -> torch.Tensor:
@@ -94,7 +100,9 @@ LAYOUTS = (
     Layout("sliced [..., ::2]", _is_wide, _sliced_columns),
     Layout("sliced [::2]", _has_first_axis, _sliced_rows),
     Layout("with padded rows", _has_rows, _padded_rows),
-    Layout("expanded (stride 0)", _expands, _expanded),
+    Layout("expanded (stride 0)", _expands, _expanded, repeats=True),
     Layout("offset by one element", _is_wide, _offset),
 )
 """Each is given to one input at a time."""
+REPEATED = Layout("repeated", _expands, _repeated, repeats=True)
+"""The values of an expanded tensor in one that is contiguous: tells what they do from what its strides do."""

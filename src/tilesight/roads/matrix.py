@@ -18,9 +18,11 @@ from tilesight.capture.provenance import Provenance
 from tilesight.checks.finding import Finding
 from tilesight.checks.wording import counted
 from tilesight.errors import EndlessLoopError, InputError, MemoryCapError, TilesightError
-from tilesight.roads.check_launches import CheckObserver, Site
+from tilesight.roads.check_launches import CheckObserver
 from tilesight.roads.failures import is_refusal, tell
 from tilesight.roads.input_names import input_names
+from tilesight.roads.input_use import InputUse, ViewWatch, use_of_inputs
+from tilesight.roads.layouts import REPEATED
 from tilesight.roads.matrix_inputs import (
     Cell,
     dtypes_of,
@@ -31,7 +33,7 @@ from tilesight.roads.matrix_inputs import (
     symbols_of,
     with_sizes,
 )
-from tilesight.roads.model import CheckedCase, is_fault
+from tilesight.roads.model import CheckedCase, is_fault, place
 from tilesight.roads.shapes import MOST_ELEMENTS, Shapes, Sizes, block_sizes, order_of, plan_sizes
 from tilesight.targets import Target
 
@@ -51,8 +53,8 @@ class Outcome:
         case: what came of it
         findings: of all its launches
         constexprs: of each launch
-        site: the line that loads the input which has a layout, or else stores to what is returned; None without
-        strides: of that input
+        use: what its launches did with the inputs; None where the launcher did not return
+        repeated: of an expanded input that goes wrong the run of the same values in a contiguous one
         launches: how many
         outputs: the shapes that the reference gave; empty where it was not reached
         is_too_large: it did not run to its end, as the memory cap forbids it
@@ -62,8 +64,8 @@ class Outcome:
     case: CheckedCase
     findings: tuple[Finding, ...] = ()
     constexprs: tuple[dict[str, object], ...] = ()
-    site: Site | None = None
-    strides: tuple[int, ...] = ()
+    use: InputUse | None = None
+    repeated: Outcome | None = None
     launches: int = 0
     outputs: Shapes = ()
     is_too_large: bool = False
@@ -94,8 +96,22 @@ class Matrix:
         """The outcome of a run; the same run is not run twice."""
         key = (cell.inputs, self.layout_text(cell))
         if key not in self.done:
-            self.done[key] = self._run(cell)
+            self.done[key] = self._told_apart(self._run(cell))
         return self.done[key]
+
+    def _told_apart(self, outcome: Outcome) -> Outcome:
+        """The run of an expanded input with what a contiguous one of the same values shows.
+
+        Integers that repeat, such as places to store to, may be what no caller would give: what comes of these values
+        alone is left out.
+        """
+        cell, layout = outcome.cell, outcome.cell.layout
+        if layout is None or not layout.repeats or not (outcome.findings or outcome.case.ok is False):
+            return outcome
+        repeated = self._run(replace(cell, layout=REPEATED))
+        if cell.values[cell.laid_out].dtype.is_floating_point:
+            return replace(outcome, repeated=repeated)
+        return without_values_faults(outcome, repeated)
 
     def layout_text(self, cell: Cell) -> str:
         """`contiguous`, or such as `x transposed`."""
@@ -130,10 +146,12 @@ class Matrix:
         assert hand is not None
         observer = CheckObserver(self.session, self.target)
         self.session.observers.append(observer)
-        laid_out = inputs[cell.laid_out] if cell.layout is not None else None
+        watch = ViewWatch(inputs[cell.laid_out]) if cell.layout is not None else None
+        observer.also_hears = () if watch is None else (watch,)
+        provenance = Provenance()
         try:
             cap = self.session.options.memory_cap_bytes
-            with allocations_bounded(cap, inputs), Provenance(), self._rounds_bounded(cell):
+            with allocations_bounded(cap, inputs), provenance, self._rounds_bounded(cell):
                 outputs = hand(*inputs)
                 observer.finish(outputs)
         except MemoryCapError as error:
@@ -149,11 +167,8 @@ class Matrix:
         finally:
             self.session.observers.remove(observer)
         shapes = tuple(tuple(each.shape) for each in reference)
-        outcome = replace(self._judged(cell, outputs, reference, observer), outputs=shapes)
-        if laid_out is None:
-            return outcome
-        site = observer.site_of(_addresses(laid_out)) or observer.store_into(flatten(outputs))
-        return replace(outcome, site=site, strides=tuple(laid_out.stride()))
+        use = use_of_inputs(observer, inputs, outputs, provenance.copies, watch)
+        return replace(self._judged(cell, outputs, reference, observer), outputs=shapes, use=use)
 
     def _lower_limit(self, cell: Cell) -> int | None:
         """Once a loop has not ended, others are given up sooner: each costs seconds where the limit is large."""
@@ -259,6 +274,17 @@ def _first_launched(matrix: Matrix, own: Cell, planned: Sequence[Sizes]) -> Outc
     return next((outcome for outcome in others if outcome.constexprs), first)
 
 
+def without_values_faults(outcome: Outcome, repeated: Outcome) -> Outcome:
+    """A run without what is wrong in another with the same values too."""
+    theirs = {place(finding) for finding in repeated.findings}
+    findings = tuple(finding for finding in outcome.findings if place(finding) not in theirs)
+    kinds = tuple(dict.fromkeys(finding.kind for finding in findings if is_fault(finding)))
+    case = replace(outcome.case, kinds=kinds)
+    if outcome.case.ok is False and repeated.case.ok is not True:
+        case = replace(case, ok=None, error=None, note="integers that repeat: not what the case's own inputs hold")
+    return replace(outcome, case=case, findings=findings)
+
+
 def _smallest_first(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda cell: (order_of(tuple(spec.shape for spec in cell.specs)), cell.laid_out))
 
@@ -271,11 +297,6 @@ def _bytes_needed(cell: Cell) -> int:
 def _copy(value: Any) -> Any:
     """A tensor's values apart from its layout, so that what the reference writes stays its own."""
     return value.clone(memory_format=torch.contiguous_format) if isinstance(value, torch.Tensor) else value
-
-
-def _addresses(tensor: torch.Tensor) -> range:
-    storage = tensor.untyped_storage()
-    return range(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
 
 
 def _as_meant(finding: Finding, is_finite: bool) -> Finding:

@@ -383,3 +383,11 @@ class Check(Displayed):
 def is_fault(finding: Finding) -> bool:
     """Whether a finding fails a check: errors and warnings do, notes do not."""
     return finding.level != "note"
+
+
+Key = tuple[str, str, int, str]
+
+
+def place(finding: Finding) -> Key:
+    """What two sightings of one fault have in common: kind, file, line and tensor."""
+    return finding.kind, finding.file, finding.line, finding.tensor
