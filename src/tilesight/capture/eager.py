@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
-from tilesight.ledger.graph import OpTraffic
+from tilesight.capture.eager_steps import Part, Step, call_of, steps_of, storage_of, tensors_in
+from tilesight.ledger.graph import OpTraffic, TensorBytes
+from tilesight.ledger.slices import Slice, bytes_together, slice_of
 
 _python_dispatch: Any = import_module("torch.utils._python_dispatch")
 
@@ -22,10 +24,11 @@ class _OpRecorder(_python_dispatch.TorchDispatchMode):
         self._names: dict[int, str] = {}
         self._taken: set[str] = set()
         self._alive: list[Any] = []
+        self._slices: dict[tuple[str, Slice], str] = {}
 
     def name_of(self, tensor: torch.Tensor, hint: str = "") -> str:
         """A stable name for the tensor's storage, which no other has; views share it."""
-        key = tensor.untyped_storage()._cdata
+        key = storage_of(tensor)
         if key not in self._names:
             name = hint or f"t{len(self._names)}"
             self._names[key] = f"{name}_{len(self._names)}" if name in self._taken else name
@@ -37,55 +40,52 @@ class _OpRecorder(_python_dispatch.TorchDispatchMode):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = function(*args, **(kwargs or {}))
-        if not _tensors(result) and not _written_arguments(function, args):
-            return result  # asks for a device or a size: moves nothing
-        reads = _tensors((args, kwargs or {}))
-        writes = _tensors(result)
-        owned = {self.name_of(tensor) for tensor in reads}
-        name = str(function).removeprefix("aten.")
-        written = [t for t in writes if self.name_of(t, f"{name.split('.')[0]}_{len(self.ops)}") not in owned]
-        written += _written_arguments(function, args)
-        self.ops.append(
-            OpTraffic(
-                name=f"{name.split('.')[0]}_{len(self.ops)}",
-                target=str(function),
-                reads=self._bytes_of(reads),
-                writes=self._bytes_of(written),
-                is_view=not written,
-            )
-        )
+        call = call_of(function, args, kwargs or {}, result)
+        for tensor in call.tensors():
+            self.name_of(tensor)
+        name = str(function).removeprefix("aten.").split(".")[0]
+        for tensor in call.fresh:
+            self.name_of(tensor, f"{name}_{len(self.ops)}")
+        for step in steps_of(call):
+            self._note(step)
         return result
 
-    def _bytes_of(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[str, int], ...]:
-        return tuple({self.name_of(t): unique_bytes(t) for t in tensors}.items())
+    def _note(self, step: Step) -> None:
+        reads, writes = self._bytes_of(step.reads), self._bytes_of(step.writes)
+        name = f"{step.target.removeprefix('aten.').split('.')[0]}_{len(self.ops)}"
+        self.ops.append(OpTraffic(name, step.target, reads, writes, is_bound=step.is_bound))
+
+    def _bytes_of(self, parts: Sequence[Part]) -> tuple[TensorBytes, ...]:
+        """Bytes by name. Slices of one storage have names of their own, and together no more bytes than it."""
+        by_storage: dict[str, list[Part]] = {}
+        for tensor, count in parts:
+            by_storage.setdefault(self.name_of(tensor), []).append((tensor, count))
+        return tuple(each for name, found in by_storage.items() for each in self._of_storage(name, found))
+
+    def _of_storage(self, name: str, parts: Sequence[Part]) -> list[TensorBytes]:
+        held = parts[0][0].untyped_storage().nbytes()
+        chosen = [count for _, count in parts if count is not None]
+        slices = {_slice_of(tensor): None for tensor, count in parts if count is None}
+        if any(each.bytes >= held for each in slices) or sum(chosen) + bytes_together(slices, held) >= held:
+            return [(name, held)]
+        whole = [(self._part_name(name, held, each), each.bytes) for each in slices]
+        return [*whole, *((self._part_name(name, held, None), count) for count in chosen)]
+
+    def _part_name(self, name: str, held: int, part: Slice | None) -> str:
+        """What a slice of a storage is called, the same each time; what an index chooses is a part of its own."""
+        if part is not None and (name, part) in self._slices:
+            return self._slices[name, part]
+        own = f"{name}[{len(self._taken)}]"
+        self._taken.add(own)
+        if part is not None:
+            self._slices[name, part] = own
+        view = OpTraffic(own, "view", ((name, held),), ((own, held),), is_view=True)
+        self.ops.append(view)
+        return own
 
 
-def unique_bytes(tensor: torch.Tensor) -> int:
-    """Bytes of a tensor's distinct elements: a broadcast axis (stride 0) counts once."""
-    elements = 1
-    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        elements *= 1 if stride == 0 and size > 0 else size
-    return int(elements) * tensor.element_size()
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, dict):
-        return [tensor for item in value.values() for tensor in _tensors(item)]
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in _tensors(item)]
-    return []
-
-
-def _written_arguments(function: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:
-    schema = function._schema.arguments
-    return [
-        tensor
-        for argument, value in zip(schema, args, strict=False)
-        if argument.alias_info is not None and argument.alias_info.is_write
-        for tensor in _tensors(value)
-    ]
+def _slice_of(tensor: torch.Tensor) -> Slice:
+    return slice_of(tensor.shape, tensor.stride(), int(tensor.storage_offset()), tensor.element_size())
 
 
 def record_eager(
@@ -110,7 +110,7 @@ def record_eager(
             recorder.name_of(tensor, name)
     with torch.set_grad_enabled(backward), recorder:
         result = function(*inputs)
-    returned = _tensors(result)
+    returned = tensors_in(result)
     if backward:
         returned = returned + _gradients(recorder, function, inputs, returned)
     return recorder.ops, tuple(recorder.name_of(tensor) for tensor in returned)

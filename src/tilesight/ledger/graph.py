@@ -24,6 +24,7 @@ class OpTraffic:
         target: such as `aten.add.Tensor`
         reads, writes: (tensor, bytes) of its inputs and outputs
         is_view: it moves nothing; its outputs are other names for (a part of) its first input
+        is_bound: an index tensor chooses what it reads or writes, so its bytes are at most these
     """
 
     name: str
@@ -31,6 +32,7 @@ class OpTraffic:
     reads: tuple[TensorBytes, ...]
     writes: tuple[TensorBytes, ...]
     is_view: bool = False
+    is_bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,13 @@ class KernelTrafficEstimate:
     Args:
         name: the kernel's name
         reads, writes: (buffer, bytes); a buffer that is updated in place is in both
+        is_bound: an index tensor chooses what it reads or writes, so its bytes are at most these
     """
 
     name: str
     reads: tuple[TensorBytes, ...]
     writes: tuple[TensorBytes, ...]
+    is_bound: bool = False
 
 
 Step = OpTraffic | KernelTrafficEstimate

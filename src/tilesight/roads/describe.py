@@ -14,7 +14,7 @@ from tilesight.ledger.model import Bytes, KernelTraffic
 from tilesight.roads.apart import pairs_left_apart
 from tilesight.roads.links import link_all
 from tilesight.roads.model import Break, CompileTimes, Graph, GraphOp, Kernel, Observation
-from tilesight.roads.region_ledger import EagerRecord, estimates, ledger_of
+from tilesight.roads.region_ledger import EagerRecord, copies_for_library_calls, estimates, ledger_of
 from tilesight.targets import Target
 
 
@@ -40,7 +40,8 @@ def describe_graph(
         notes: sentences for the reader
     """
     calls = [(region, call) for region in graph.regions for call in region.calls]
-    formulas = [_by_formula(step) for region in graph.regions for step in estimates(region)]
+    steps = [step for region in graph.regions for step in estimates(region)]
+    formulas = [_by_formula(step) for step in steps]
     counted = [None if each is None else each.bytes for each in traffic] or [None] * len(calls)
     lines = {id(region): _line_of_each_node(region) for region in graph.regions}
     kernels = tuple(
@@ -61,12 +62,36 @@ def describe_graph(
         compile=CompileTimes(round(graph.cold_s, 4), _rounded(graph.warm_s), graph.cache),
         timeline=graph.timeline,
         output_code=tuple(region.code for region in graph.regions),
-        notes=(*notes, *_not_decided(graph), *_left_out(graph)),
+        notes=(*notes, *_bounds(eager, steps), *_layout_copies(graph), *_not_decided(graph), *_left_out(graph)),
         failures=tuple(Break(each.source, each.reason) for each in graph.failures),
         links=link_all(graph),
         guards=graph.guards,
         recompiles=graph.recompiles,
     )
+
+
+def _bounds(eager: EagerRecord | None, steps: Sequence[KernelTrafficEstimate | None]) -> tuple[str, ...]:
+    """Say so where an index tensor chooses what is touched, which is not known."""
+    operators = sum(each.is_bound for each in eager[0]) if eager else 0
+    kernels = sum(step is not None and step.is_bound for step in steps)
+    if not operators and not kernels:
+        return ()
+    who = f"{_count(operators, 'operator')} of eager mode and {_count(kernels, 'kernel')}"
+    return (f"bytes are bounds for {who} that look rows up by an index: a row for each index, no table more than once",)
+
+
+def _layout_copies(graph: CompiledGraph) -> tuple[str, ...]:
+    """Name the copies that Inductor puts before library calls, and eager mode does not make."""
+    found = [step for region in graph.regions for step in copies_for_library_calls(region)]
+    if not found:
+        return ()
+    which = "kernel copies a tensor" if len(found) == 1 else "kernels copy tensors"
+    moved = f"{len(found)} {which} into the layout that Inductor chose for a library call: {moved_bytes(found):,} bytes"
+    return (f"{moved}, which eager mode does not move (what the library does inside its call is in neither)",)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _left_out(graph: CompiledGraph) -> tuple[str, ...]:

@@ -7,15 +7,16 @@ graph break are counted apart: what passes between them is an output of one and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion
+from tilesight.capture.inductor.graph import Accessed, Call, CompiledGraph, CompiledRegion
 from tilesight.capture.inductor.training import backward_inputs, saved_count
 from tilesight.ledger import account
 from tilesight.ledger.graph import KernelTrafficEstimate, OpTraffic, TensorBytes
 from tilesight.ledger.model import Ledger
+from tilesight.roads.behind import group_of_each_call
 
 EagerRecord = tuple[Sequence[OpTraffic], tuple[str, ...]]
 
@@ -53,8 +54,27 @@ def global_names(regions: Sequence[CompiledRegion]) -> list[dict[str, str]]:
 
 
 def estimates(region: CompiledRegion) -> list[KernelTrafficEstimate | None]:
-    """Each call's argument bytes, every argument counted once; None where a buffer's size is unknown."""
-    return [_estimate(region, call) for call in region.calls]
+    """Each call's bytes: of each argument what it touches, counted once; None where a buffer's size is unknown."""
+    homes = group_of_each_call(region) if region.groups else [-1] * len(region.calls)
+    touched = [region.groups[home].accessed if home >= 0 else None for home in homes]
+    return [
+        _estimate(region, call, (accessed if call.is_triton else None) or Accessed())
+        for call, accessed in zip(region.calls, touched, strict=True)
+    ]
+
+
+def copies_for_library_calls(region: CompiledRegion) -> list[KernelTrafficEstimate]:
+    """The kernels that only copy, and stand for an ATen node that is itself a library call."""
+    called = {_operator(call.kernel) for call in region.calls if not call.is_triton}
+    library = {node.name for node in region.aten if _operator(node.target) in called}
+    homes = group_of_each_call(region) if region.groups else []
+    found: list[KernelTrafficEstimate] = []
+    for step, home in zip(estimates(region), homes, strict=False):
+        group = region.groups[home]
+        behind = {node for nodes in group.values.values() for node in nodes}
+        if step and home >= 0 and group.accessed and group.accessed.is_copy and behind and behind <= library:
+            found.append(step)
+    return found
 
 
 def labels(regions: Sequence[CompiledRegion]) -> list[str]:
@@ -97,20 +117,27 @@ def _renamed(step: KernelTrafficEstimate | None, names: dict[str, str]) -> Kerne
     return replace(step, reads=all_of(step.reads), writes=all_of(step.writes))
 
 
-def _estimate(region: CompiledRegion, call: Call) -> KernelTrafficEstimate | None:
-    reads = [(name, call.read_bytes.get(name, _size_of(region, name))) for name in call.reads]
-    writes = [(name, _size_of(region, name)) for name in call.writes]
+def _estimate(region: CompiledRegion, call: Call, accessed: Accessed) -> KernelTrafficEstimate | None:
+    reads = [(name, _least(_size_of(region, name), call.read_bytes, accessed.loads, name)) for name in call.reads]
+    writes = [(name, _least(_size_of(region, name), call.write_bytes, accessed.stores, name)) for name in call.writes]
     sized: list[Any] = [[(name, size) for name, size in side if size is not None] for side in (reads, writes)]
     if len(sized[0]) < len(reads) or len(sized[1]) < len(writes):
         return None
-    return KernelTrafficEstimate(call.kernel, tuple(sized[0]), tuple(sized[1]))
+    is_bound = not {*call.reads, *call.writes}.isdisjoint(call.chosen | accessed.chosen)
+    return KernelTrafficEstimate(call.kernel, tuple(sized[0]), tuple(sized[1]), is_bound)
+
+
+def _least(held: int | None, passed: Mapping[str, int], accessed: Mapping[str, int], name: str) -> int | None:
+    """Bytes touched of a buffer: no more than it holds, than the slice that is passed, than the loops walk."""
+    known = [size for size in (held, passed.get(name), accessed.get(name)) if size is not None]
+    return min(known, default=None)
 
 
 def _size_of(region: CompiledRegion, name: str) -> int | None:
     """Bytes of a buffer; of what an extern call returns, those that the ATen graph has of it.
 
     A buffer's own node comes last of those behind it: the others are what it was computed from. One of several
-    tensors that a call returns is told from the others by its shape.
+    tensors that a call returns is told from the others by its place.
     """
     buffer = region.buffers.get(name)
     if buffer is not None and (buffer.bytes is not None or buffer.reuses):
@@ -121,7 +148,7 @@ def _size_of(region: CompiledRegion, name: str) -> int | None:
     if not made:
         return None
     items = [node for node in region.aten if node.target == "getitem" and made[-1].name in node.inputs]
-    alike = [node.bytes for node in items if buffer is not None and node.shape == buffer.shape]
+    alike = [node.bytes for node in items if buffer is not None and node.item is not None and node.item == buffer.item]
     return alike[0] if alike else made[-1].bytes
 
 

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
+from tilesight.capture.inductor.accesses import accessed_by
 from tilesight.capture.inductor.graph import FusedGroup, Unfused
 from tilesight.capture.inductor.line_origins import LineOrigins, hear_lines
 
@@ -69,15 +70,18 @@ def hear_fusion(heard: Heard) -> Generator[None]:
         yield
 
 
-def read_groups(scheduler: Any, lines: LineOrigins) -> tuple[FusedGroup, ...]:
-    """The scheduler's nodes in the order of the code; each is one kernel, one extern call or nothing."""
+def read_groups(graph: Any, lines: LineOrigins) -> tuple[FusedGroup, ...]:
+    """What a GraphLowering's scheduler keeps, in the order of the code: each a kernel, an extern call or nothing."""
+    scheduler = graph.scheduler
     renamed = getattr(scheduler, "mutation_real_name", {})
     groups: list[FusedGroup] = []
     for node in getattr(scheduler, "nodes", ()):
         operations = tuple(part.get_name() for part in node.get_nodes())
         buffers = [name for part in node.get_nodes() for name in part.get_buffer_names()]
         written = dict.fromkeys([*buffers, *(renamed[name] for name in buffers if name in renamed)])
-        groups.append(FusedGroup(operations, tuple(written), _kind(node), lines.values_of(operations)))
+        kind = _kind(node)
+        moved = accessed_by(node, graph) if kind == "fused" else None
+        groups.append(FusedGroup(operations, tuple(written), kind, lines.values_of(operations), moved))
     return tuple(groups)
 
 

@@ -21,6 +21,7 @@ class Node:
         bytes: of all its tensor results; None for symbolic shapes
         is_view: its result shares memory with an input
         source, code: the user's file:line and the text there
+        item: of a `getitem` node which of a call's results it is
         origin: of an ATen node the Dynamo node that it came from, under either of its names; of a Dynamo node its
             first name, where it was renamed after the user's variable
     """
@@ -36,13 +37,15 @@ class Node:
     source: str = ""
     code: str = ""
     origin: str = ""
+    item: int | None = None
 
 
 @dataclass(frozen=True)
 class Buffer:
     """A tensor of the generated wrapper: a graph input, an allocation or an extern call's result.
 
-    `reuses` names the buffer whose memory it took over, which has as many bytes.
+    `reuses` names the buffer whose memory it took over, which has as many bytes; `item` says which of the tensors
+    that an extern call returns it is.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Buffer:
     dtype: str
     bytes: int | None
     reuses: str = ""
+    item: int | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ class Call:
         nodes: Dynamo node names it implements
         ops: ATen operators it implements
         grid, config: of a Triton launch with its first config; None where it can't be told
-        read_bytes: of what it reads of a buffer, where that is not all of it
+        read_bytes, write_bytes: of what it reads and writes of a buffer, where that may not be all of it
+        chosen: buffers of which values in memory choose what is read: their bytes are bounds
     """
 
     kernel: str
@@ -90,6 +95,8 @@ class Call:
     grid: tuple[int, ...] | None = None
     config: dict[str, object] = field(default_factory=dict[str, object])
     read_bytes: dict[str, int] = field(default_factory=dict[str, int])
+    write_bytes: dict[str, int] = field(default_factory=dict[str, int])
+    chosen: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,22 @@ class Unfused:
 
 
 @dataclass(frozen=True)
+class Accessed:
+    """Bytes of each buffer that a kernel loads and stores, at most what the buffer holds.
+
+    Args:
+        loads, stores: bytes by buffer
+        chosen: buffers of which values in memory choose what is touched: their bytes are bounds
+        is_copy: what it stores is what it loads
+    """
+
+    loads: dict[str, int] = field(default_factory=dict[str, int])
+    stores: dict[str, int] = field(default_factory=dict[str, int])
+    chosen: frozenset[str] = frozenset()
+    is_copy: bool = False
+
+
+@dataclass(frozen=True)
 class FusedGroup:
     """What Inductor's scheduler keeps together: one kernel, one extern call, or nothing that runs.
 
@@ -121,12 +144,14 @@ class FusedGroup:
         buffers: what it makes, and the graph inputs that it writes into
         kind: `fused`, `template`, `extern` or `nothing`
         values: ATen nodes by name of a value in its kernel's code
+        accessed: bytes that its kernel loads and stores of each buffer; None where its loops are not known
     """
 
     operations: tuple[str, ...]
     buffers: tuple[str, ...]
     kind: str
     values: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    accessed: Accessed | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import operator
 import re
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def _read_node(node: Any) -> Node:
         source=source,
         code=code,
         origin=_origin(node),
+        item=node.args[1] if node.target is operator.getitem and isinstance(node.args[1], int) else None,
     )
 
 

@@ -44,7 +44,7 @@ class Recorded:
         self.aten = read_nodes(graph)
         self.output_nodes = output_nodes(graph)
         self.buffer_nodes = _origins(lowering.scheduler)
-        self.groups = read_groups(lowering.scheduler, heard.lines)
+        self.groups = read_groups(lowering, heard.lines)
         self.unfused = read_unfused(heard, self.groups)
 
 

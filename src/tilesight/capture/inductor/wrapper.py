@@ -9,17 +9,16 @@ they stand in functions `partition_0(args)`, …, that `call` calls.
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 from tilesight.capture.inductor.comments import comments_by_line
 from tilesight.capture.inductor.cpp_kernels import CATEGORY as CPP
-from tilesight.capture.inductor.cpp_kernels import parse_optional_cpp_kernel
+from tilesight.capture.inductor.generated_kernels import is_loaded, kernels_in
 from tilesight.capture.inductor.graph import Buffer, Call, GeneratedKernel
 from tilesight.capture.inductor.sizes import parse_optional_size, parse_optional_sizes, sizes_of_inputs
+from tilesight.capture.inductor.slices import Parts, Slices, slices_bytes
 from tilesight.capture.inductor.tensor_steps import TensorStep, parse_optional_step
 from tilesight.errors import CaptureError
 
@@ -41,60 +40,11 @@ def read_wrapper(code: str) -> Wrapper:
     Raises: CaptureError: when the text has no `call` function
     """
     tree = ast.parse(code)
-    kernels = {kernel.name: kernel for kernel in _kernels(tree)}
+    kernels = {kernel.name: kernel for kernel in kernels_in(tree)}
     partitions = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name.startswith("partition_")}
     reader = _CallReader(code, kernels, sizes_of_inputs(tree), _input_examples(tree), partitions)
     reader.read(_call_function(tree))
     return tuple(kernels.values()), tuple(reader.calls), reader.buffers, reader.outputs, reader.sizes
-
-
-def _kernels(tree: ast.Module) -> Iterator[GeneratedKernel]:
-    for statement in tree.body:
-        match statement:
-            case ast.Assign(
-                targets=[ast.Name(id=name)],
-                value=ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="async_compile"), attr="triton"),
-                    args=[_, ast.Constant(value=str(source)), *_],
-                ),
-            ):
-                yield _read_kernel(name, source)
-            case _:
-                kernel = parse_optional_cpp_kernel(statement)
-                if kernel is not None:
-                    yield kernel
-
-
-def _read_kernel(name: str, source: str) -> GeneratedKernel:
-    category, keywords = _decorator(ast.parse(source))
-    meta = keywords.get("inductor_meta")
-    triton_meta = keywords.get("triton_meta")
-    return GeneratedKernel(
-        name=name,
-        source=source.strip("\n") + "\n",
-        category=category,
-        signature={str(k): str(v) for k, v in _literal_entry(triton_meta, "signature", {}).items()},
-        mutated=tuple(str(n) for n in _literal_entry(meta, "mutated_arg_names", [])),
-    )
-
-
-def _decorator(tree: ast.Module) -> tuple[str, dict[str, ast.expr]]:
-    """The heuristics decorator's name (pointwise, reduction, …) and its keyword arguments."""
-    for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef):
-            for decorator in statement.decorator_list:
-                if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Attribute):
-                    return decorator.func.attr, {k.arg: k.value for k in decorator.keywords if k.arg}
-    return "", {}
-
-
-def _literal_entry(expression: ast.expr | None, key: str, default: Any) -> Any:
-    """The literal under `key` of a dict display, which may hold calls elsewhere."""
-    if isinstance(expression, ast.Dict):
-        for k, value in zip(expression.keys, expression.values, strict=True):
-            if isinstance(k, ast.Constant) and k.value == key:
-                return ast.literal_eval(value)
-    return default
 
 
 def _call_function(tree: ast.Module) -> ast.FunctionDef:
@@ -157,6 +107,7 @@ class _CallReader:
         self._arguments: set[str] = set()
         self._alias: dict[str, str] = {}
         self._views: set[str] = set()
+        self._slices = Slices()
         self._written: set[str] = set()
         self._results: dict[str, int] = {}
 
@@ -200,9 +151,12 @@ class _CallReader:
                 self._alias[name] = other
             case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[ast.Name(id=other), shape, strides, *_]):
                 self._alias[name] = other
-                self._reinterpreted(name, other, shape, strides, is_reuse="# reuse" in self._lines[value.lineno - 1])
-            case ast.Subscript(value=ast.Name(id=other)) if other in self._results:
-                self._item(name, other)
+                is_reuse = "# reuse" in self._lines[value.lineno - 1]
+                self._reinterpreted(name, other, shape, strides, is_reuse=is_reuse)
+                if not is_reuse:
+                    self._slices.name(name, value, self.sizes)
+            case ast.Subscript(value=ast.Name(id=other), slice=place) if other in self._results:
+                self._item(name, other, parse_optional_size(place, {}))
             case ast.Subscript(value=ast.Name(id=other)):
                 self._alias[name] = other
             case ast.Call(func=ast.Name(id="copy_if_misaligned" | "get_raw_stream")):
@@ -214,14 +168,14 @@ class _CallReader:
             case _:
                 pass
 
-    def _item(self, name: str, result: str) -> None:
+    def _item(self, name: str, result: str, place: int | None) -> None:
         """One of the tensors that an extern call returns: a tensor of its own, which the call writes."""
         position = self._results[result]
         call = self.calls[position]
         others = tuple(written for written in call.writes if written != result)
         self.calls[position] = replace(call, writes=(*others, name))
         self.buffers.pop(result, None)
-        self.buffers[name] = Buffer(name, (), (), "", None)
+        self.buffers[name] = Buffer(name, (), (), "", None, item=place)
         self._mark_written([name])
 
     def _laid_out(self, name: str, shape: ast.expr, strides: ast.expr) -> None:
@@ -268,31 +222,45 @@ class _CallReader:
     def _launch(self, call: ast.Call, kernel: GeneratedKernel) -> Call:
         reads: list[str] = []
         writes: list[str] = []
+        parts: tuple[Parts, Parts] = ({}, {})
         for parameter, argument in zip(kernel.signature, call.args, strict=False):
             for name in _names(argument)[:1]:
-                self._sort_operand(kernel, parameter, name, reads, writes)
+                sides = self._sort_operand(kernel, parameter, name, reads, writes)
+                for side, held in zip(parts, sides, strict=True):
+                    self._slices.note(side, held, argument, self.sizes)
         self._mark_written(writes)
         nodes, ops = self._comment_above(call.lineno)
         texts = tuple(ast.unparse(a) for a in call.args)
-        return Call(kernel.name, True, texts, _unique(reads), _unique(writes), nodes, ops)
+        read, written = map(self._bytes_of, parts)
+        sides = _unique(reads), _unique(writes)
+        return Call(kernel.name, True, texts, *sides, nodes, ops, read_bytes=read, write_bytes=written)
 
     def _sort_operand(
         self, kernel: GeneratedKernel, parameter: str, name: str, reads: list[str], writes: list[str]
-    ) -> None:
+    ) -> tuple[str, str]:
+        """The buffer that it reads by this operand, and the one that it writes; empty where it does not."""
         if not kernel.signature[parameter].startswith("*"):
-            return
+            return "", ""
         is_in_out = parameter.startswith(("in_out_ptr", "ws_ptr")) or parameter in kernel.mutated
-        if not is_in_out and not parameter.startswith("out_ptr"):
-            reads.append(self._read_name(name))
-        elif is_in_out and (kernel.category == CPP or _is_loaded(kernel.source, parameter)):
-            reads.append(self._read_name(name))
-            writes.append(self._write_name(name))
-        else:
-            writes.append(self._write_name(name))
+        is_out = is_in_out or parameter.startswith("out_ptr")
+        is_read = not is_out or (is_in_out and (kernel.category == CPP or is_loaded(kernel.source, parameter)))
+        read, written = self._read_name(name) if is_read else "", self._write_name(name) if is_out else ""
+        reads += [read] if is_read else []
+        writes += [written] if is_out else []
+        return read, written
 
     def _extern(self, call: ast.Call, name: str, result: str | None) -> Call:
-        operands = [self._read_name(n) for a in call.args for n in _names(a) if n in self._known()]
+        known = self._known()
+        operands = [self._read_name(n) for a in call.args for n in _names(a) if n in known]
+        parts: Parts = {}
+        for operand in _operands(call.args):
+            for n in _names(operand)[:1]:
+                self._slices.note(parts, self._read_name(n) if n in known else "", operand, self.sizes)
         outs = [self._write_name(n) for k in call.keywords if k.arg == "out" for n in _names(k.value)[:1]]
+        written: Parts = {}
+        for keyword in call.keywords:
+            if keyword.arg == "out":
+                self._slices.note(written, outs[0] if outs else "", keyword.value, self.sizes)
         if result is not None:
             outs.append(result)
             self._results[result] = len(self.calls)
@@ -301,7 +269,36 @@ class _CallReader:
         nodes, ops = self._comment_above(call.lineno)
         short = name.removeprefix("torch.ops.").removeprefix("extern_kernels.")
         texts = tuple(ast.unparse(a) for a in call.args)
-        return Call(short, False, texts, _unique(operands), _unique(outs), nodes, ops)
+        rows = self._rows_looked_up(short, call)
+        return Call(
+            kernel=short,
+            is_triton=False,
+            arguments=texts,
+            reads=_unique(operands),
+            writes=_unique(outs),
+            nodes=nodes,
+            ops=ops,
+            read_bytes=self._bytes_of(parts) | rows,
+            write_bytes=self._bytes_of(written),
+            chosen=frozenset(rows),
+        )
+
+    def _bytes_of(self, parts: Parts) -> dict[str, int]:
+        """Bytes of the slices of each buffer, of the buffers of a known type that are used by slices alone."""
+        items = {name: _ITEM_BYTES.get(self.buffers[name].dtype) for name in parts if name in self.buffers}
+        found = {name: item and slices_bytes(parts[name], item) for name, item in items.items()}
+        return {name: size for name, size in found.items() if size is not None}
+
+    def _rows_looked_up(self, operator: str, call: ast.Call) -> dict[str, int]:
+        """What an embedding bag reads of its table: at most a row an index."""
+        if "_embedding_bag" not in operator or "backward" in operator or len(call.args) < 2:
+            return {}
+        names = [self._read_name(found[0]) for found in map(_names, call.args[:2]) if found]
+        table, indices = (self.buffers.get(name) for name in names) if len(names) == 2 else (None, None)
+        item = _ITEM_BYTES.get(table.dtype) if table else None
+        if table is None or indices is None or item is None or len(table.shape) != 2 or not indices.shape:
+            return {}
+        return {table.name: prod(indices.shape) * table.shape[1] * item}
 
     def _known(self) -> set[str]:
         return self._arguments | set(self.buffers) | set(self._alias)
@@ -339,10 +336,6 @@ class _CallReader:
         return (), ()
 
 
-def _is_loaded(source: str, parameter: str) -> bool:
-    return re.search(rf"tl\.load\({re.escape(parameter)}\b", source) is not None
-
-
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Statements in order; `with` blocks and ifs are entered, since they only set the device."""
     for statement in body:
@@ -356,6 +349,15 @@ def _names(expression: ast.expr) -> list[str]:
     """Names in an expression that may be buffers, functions that are called left out."""
     called = {id(node.func) for node in ast.walk(expression) if isinstance(node, ast.Call)}
     return [n.id for n in ast.walk(expression) if isinstance(n, ast.Name) and id(n) not in called]
+
+
+def _operands(arguments: Iterable[ast.expr]) -> Iterator[ast.expr]:
+    """A call's arguments, those in lists and tuples one by one."""
+    for argument in arguments:
+        if isinstance(argument, ast.Tuple | ast.List):
+            yield from _operands(argument.elts)
+        else:
+            yield argument
 
 
 def _unique(names: list[str]) -> tuple[str, ...]:
