@@ -139,7 +139,7 @@ def test_programs_missing_along_an_axis_without_a_mask_that_tells() -> None:
     assert kinds(found) == ["grid", "never-written"]
     (grid,) = [each for each in found if each.kind == "grid"]
     assert "its 2 programs along y end where 6 reach the end" in grid.message
-    assert grid.hint.startswith("launch as many programs along y")
+    assert grid.hint.startswith("launch 6 programs along y")
     assert grid.line == launch.__code__.co_firstlineno + 2
 
 

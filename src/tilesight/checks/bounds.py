@@ -155,8 +155,14 @@ def _hint(fault: _Fault, launch: Launch | None) -> str:
     reason = "the mask lets too many lanes through" if _has_mask(fault.access) else "the mask is missing"
     if fault.side == "start":
         return f"mask with offsets >= 0 ({reason})"
+    if fault.side == "gap" and fault.access.operation.name.startswith("tt.descriptor"):
+        return f"make the descriptor with {fault.tensor}'s strides, {list(memory.strides)}, and its shape"
     if fault.side == "gap":
         return f"use the tensor's strides for its offsets, and mask each axis with its own extent ({reason})"
+    if fault.access.operation.name.startswith("tt.descriptor"):
+        return f"a descriptor masks by its own shape: make it with shape={list(memory.shape)}, that of {fault.tensor}"
+    if not memory.elements:
+        return f"mask with the number of elements of {fault.tensor}, which is empty here ({reason})"
     name = _argument_with(launch, memory.elements)
     bound = f"{name} = {memory.elements}" if name else f"{memory.elements}"
     return f"mask with offsets < {bound} ({reason})"

@@ -8,9 +8,10 @@ from tilesight.checks.clash import Clash, Overwrite
 from tilesight.checks.finding import SHOWN_PROGRAMS, Finding, Level
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import lanes_text, line_of, name_of
+from tilesight.checks.slices import Flow, flow_of
 from tilesight.checks.unwritten import Unwritten
 from tilesight.checks.wording import counted
-from tilesight.engine.communication import pointer_sources
+from tilesight.engine.communication import ATOMICS, pointer_sources
 from tilesight.engine.launch import Launch
 from tilesight.ir.module import Module, Operation
 
@@ -20,7 +21,9 @@ WASTED_SHARE = 0.5
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 
 
-def find_races(footprint: Footprint, launch: Launch, elsewhere: Collection[Clash] = ()) -> list[Finding]:
+def find_races(
+    footprint: Footprint, module: Module, launch: Launch, elsewhere: Collection[Clash] = ()
+) -> list[Finding]:
     """One finding for each pair of lines, tensor and kind of clash; stores of equal values are notes.
 
     Args: elsewhere: clashes that another finding tells of
@@ -36,7 +39,7 @@ def find_races(footprint: Footprint, launch: Launch, elsewhere: Collection[Clash
             known.is_benign = known.is_benign and clash.is_benign
             known.units += clash.units
             known.seen_programs |= clash.seen_programs
-    return [_race(clash, launch) for clash in merged.values()]
+    return [_race(clash, module, launch) for clash in merged.values()]
 
 
 def _store_of(clash: Clash) -> Operation:
@@ -52,10 +55,11 @@ def is_within(clash: Clash) -> bool:
     return clash.programs[0] == clash.programs[1]
 
 
-def _race(clash: Clash, launch: Launch) -> Finding:
+def _race(clash: Clash, module: Module, launch: Launch) -> Finding:
     place = line_of(_store_of(clash), launch)
     level: Level = "note" if clash.is_benign else "error"
-    return finding_of_clash(clash, "race", place, _race_message(clash, launch), _race_hint(clash), level)
+    hint = _ticket_hint(clash, module, launch) or _race_hint(clash)
+    return finding_of_clash(clash, "race", place, _race_message(clash, launch), hint, level)
 
 
 def finding_of_clash(
@@ -92,6 +96,34 @@ def _values(clash: Clash) -> str:
     if clash.first_kind != "store" or clash.second_kind != "store":
         return ""
     return "; the values are equal" if clash.is_benign else "; the values differ, the last one stays"
+
+
+def _ticket_hint(clash: Clash, module: Module, launch: Launch) -> str:
+    """The repair where the ticket that lets a program read what all have stored is taken before the store.
+
+    Empty where the two accesses are not on both sides of an atomic whose result decides who reads.
+    """
+    kinds = {clash.first_kind: clash.first, clash.second_kind: clash.second}
+    if kinds.keys() != {"store", "load"}:
+        return ""
+    flow, order = flow_of(module), list(module.walk())
+    conditions = [each.operands[0] for each in order if each.name in ("scf.if", "cf.cond_br")]
+    tickets = {each for each in flow.backward(*conditions) if each.name in ATOMICS} if conditions else set[Operation]()
+    taken = [ticket for ticket in order if ticket in tickets and not _is_in_loop(ticket, flow)]
+    store, load = (order.index(kinds[kind]) for kind in ("store", "load"))
+    early = [ticket for ticket in taken if order.index(ticket) < store < load]
+    if not early:
+        return ""
+    line, tensor = line_of(early[0], launch)[1], name_of(clash.memory)
+    return (
+        f"store before the ticket is taken: move the store of {tensor} above the atomic of line {line}, with "
+        "tl.debug_barrier() between the two; whoever draws the last ticket reads what the others have stored by then"
+    )
+
+
+def _is_in_loop(operation: Operation, flow: Flow) -> bool:
+    """Whether it may run again and again, as the atomic of a lock does that is waited for."""
+    return any(outer.name in ("scf.for", "scf.while") for outer in flow.enclosing(operation))
 
 
 def _race_hint(clash: Clash) -> str:

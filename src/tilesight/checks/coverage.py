@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilesight.checks.cut_short import Shortage, find_shortage
+from tilesight.checks.dealing import ONE_BLOCK_EACH, Dealing, dealing_of, fewer_programs, programs_for, turning_branch
 from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.footprint import Footprint
 from tilesight.checks.place import launch_line, line_of, name_of, variable_of
@@ -23,7 +24,6 @@ from tilesight.engine.launch import Launch, Memory
 from tilesight.ir.module import Module, Operation, Value
 
 AXES = "xyz"
-ENOUGH_PROGRAMS = "launch triton.cdiv(n, BLOCK) programs along each axis, with the BLOCK of this launch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,8 @@ class Output:
         short: the comparison of the store's mask that the grid does not exhaust, with its reach
         shortage: the axis that ends early, where the programs' own stores tell it
         may_end_early: no order of the programs' stores settles it, and each of them stored something
+        dealing: how the kernel's programs share the work
+        branch: what turns the programs away that stored nothing to it
     """
 
     memory: Memory
@@ -45,6 +47,8 @@ class Output:
     short: tuple[Operation, Reach] | None
     shortage: Shortage | None = None
     may_end_early: bool = False
+    dealing: Dealing = ONE_BLOCK_EACH
+    branch: Operation | None = None
 
     def missing(self) -> NDArray[np.int64]:
         """[N] the elements, in row-major order, that nothing has written by now."""
@@ -56,7 +60,7 @@ class Output:
         return np.flatnonzero(~region.view_of(self.memory, flags).all(axis=-1).reshape(-1))
 
 
-def note_written(footprint: Footprint, reach: MaskReach, launch: Launch) -> list[Output]:
+def note_written(footprint: Footprint, reach: MaskReach, module: Module, launch: Launch) -> list[Output]:
     """Set the flags of what the launch wrote; the outputs that are not full yet."""
     outputs: list[Output] = []
     regions = {id(region): region for region in footprint.regions.values()}
@@ -68,7 +72,8 @@ def note_written(footprint: Footprint, reach: MaskReach, launch: Launch) -> list
             if memory.undefined is not None and touched is not None:
                 _set_flags(memory, region, touched)
                 if stores and not region.view_of(memory, touched).all() and region.view_of(memory, touched).any():
-                    output = Output(memory, launch, stores[0], short)
+                    branch = turning_branch(module, stores) if _has_absent(region, launch) else None
+                    output = Output(memory, launch, stores[0], short, dealing=dealing_of(module), branch=branch)
                     shortage, is_settled = find_shortage(region, memory, output.missing(), launch)
                     may_end_early = not is_settled and bool(footprint.active_programs.all())
                     outputs.append(replace(output, shortage=shortage, may_end_early=may_end_early))
@@ -84,6 +89,13 @@ def _touched(region: ShadowRegion) -> NDArray[np.bool_] | None:
     known = [region.known(name) for name in ("writer", "updater")]
     touched = [each != NOBODY for each in known if each is not None]
     return np.logical_or.reduce(touched) if touched else None
+
+
+def _has_absent(region: ShadowRegion, launch: Launch) -> bool:
+    """Whether some programs stored nothing to a region."""
+    known = [region.known(name) for name in ("writer", "updater")]
+    present = {program for each in known if each is not None for program in np.unique(each).tolist() if program >= 0}
+    return len(present) < launch.programs
 
 
 def _set_flags(memory: Memory, region: ShadowRegion, touched: NDArray[np.bool_]) -> None:
@@ -106,8 +118,10 @@ def find_never_written(outputs: Sequence[Output]) -> list[Finding]:
         missing = output.missing()
         if len(missing):
             found.append(_never_written(output, missing))
-            if output.short is not None or output.shortage is not None or _is_tail(output, missing):
-                found.append(_too_few(output.memory, output.launch, output.short, missing, output.shortage))
+            is_short = output.short is not None or output.shortage is not None or _is_tail(output, missing)
+            if is_short and not output.dealing.reaches_all(output.launch):
+                short, shortage = output.short, output.shortage
+                found.append(_too_few(output.memory, output.launch, output.dealing, short, missing, shortage))
     return found
 
 
@@ -132,10 +146,21 @@ def _never_written(output: Output, missing: NDArray[np.int64]) -> Finding:
         "never-written",
         line_of(output.operation, output.launch),
         f"{which} of {tensor} {_shape(memory)} (from torch.empty) {were} stored by no program",
-        f"store every element of {tensor} (look at grid, mask and strides), or make it with torch.zeros",
+        _whole(output),
         tensor=tensor,
         lane_count=len(missing),
     )
+
+
+def _whole(output: Output) -> str:
+    """How to fill an output."""
+    tensor, launch, dealing = name_of(output.memory), output.launch, output.dealing
+    if output.branch is not None:
+        line = line_of(output.branch, launch)[1]
+        return f"let programs that line {line} turns away store their part of {tensor} too, or make it with torch.zeros"
+    if dealing.loop is not None:
+        return f"{dealing.all_tiles(line_of(dealing.loop, launch)[1])}; or make {tensor} with torch.zeros"
+    return f"store every element of {tensor} (look at grid, mask and strides), or make it with torch.zeros"
 
 
 def _shape(memory: Memory) -> str:
@@ -159,7 +184,7 @@ def find_short_grids(footprint: Footprint, reach: MaskReach, module: Module, lau
             seen = region.view_of(memory, touched)
             missing = np.flatnonzero(~seen.all(axis=-1).reshape(-1))
             if 0 < len(missing) < memory.elements and short[1].bound <= memory.elements:
-                found.append(_too_few(memory, launch, short, missing))
+                found.append(_too_few(memory, launch, dealing_of(module), short, missing))
     return found or _find_unread_tails(reach, module, launch)
 
 
@@ -178,7 +203,7 @@ def _find_unread_tails(reach: MaskReach, module: Module, launch: Launch) -> list
         for source in sorted(sources - read_on):
             memory = launch.arguments[source].value if source >= 0 else None
             if isinstance(memory, Memory) and short.bound in (memory.elements, *memory.shape):
-                found.setdefault(name_of(memory), _unread_tail(memory, launch, operation, short))
+                found.setdefault(name_of(memory), _unread_tail(memory, launch, dealing_of(module), operation, short))
     return list(found.values())
 
 
@@ -187,14 +212,14 @@ def _sources_of(load: Operation, module: Module) -> frozenset[int]:
     return pointer_sources(module.kernel).get(load.operands[0], frozenset())
 
 
-def _unread_tail(memory: Memory, launch: Launch, operation: Operation, reach: Reach) -> Finding:
+def _unread_tail(memory: Memory, launch: Launch, dealing: Dealing, operation: Operation, reach: Reach) -> Finding:
     tensor = name_of(memory)
     return Finding.of_line(
         "grid",
         launch_line(launch),
         f"grid {launch.grid} is too small: {_reach_text(operation, reach, launch)}, "
         f"the extent of {tensor} {_shape(memory)}; the rest is read by none",
-        ENOUGH_PROGRAMS,
+        programs_for(reach, dealing, _loop_line(dealing, launch)),
         tensor=tensor,
         level="warning",
     )
@@ -207,26 +232,37 @@ def _reach_text(operation: Operation, reach: Reach, launch: Launch) -> str:
     return f"{name} reaches {reach.highest} where the mask in line {where} lets everything below {reach.bound} in"
 
 
+def _loop_line(dealing: Dealing, launch: Launch) -> int:
+    return line_of(dealing.loop, launch)[1] if dealing.loop is not None else 0
+
+
 def _too_few(
     memory: Memory,
     launch: Launch,
+    dealing: Dealing,
     short: tuple[Operation, Reach] | None,
     missing: NDArray[np.int64],
     shortage: Shortage | None = None,
 ) -> Finding:
     tensor = name_of(memory)
     reason = f"its programs end before the last {len(missing)} of the tensor's {memory.elements} elements"
-    hint = ENOUGH_PROGRAMS
+    loop_line = _loop_line(dealing, launch)
+    hint = dealing.more_programs(loop_line)
     if shortage is not None:
         axis = AXES[shortage.axis]
         reason = f"its {launch.grid[shortage.axis]} programs along {axis} end where {shortage.extent} reach the end"
-        hint = f"launch as many programs along {axis} as there are tiles: {shortage.extent} for this tensor"
     if short is not None:
-        reason = _reach_text(*short, launch)
+        reason, hint = _reach_text(*short, launch), programs_for(short[1], dealing, loop_line)
+    if shortage is not None and dealing.loop is None:
+        hint = f"launch {shortage.extent} programs along {AXES[shortage.axis]} for this tensor, one for each part of it"
+    place, what = launch_line(launch), f"grid {launch.grid} is too small"
+    if dealing.loop is not None and dealing.reaches_all(launch):
+        place, what = line_of(dealing.loop, launch), "the loop over tiles ends early"
+        hint = dealing.all_tiles(loop_line)
     return Finding.of_line(
         "grid",
-        launch_line(launch),
-        f"grid {launch.grid} is too small: {reason}; {counted(len(missing), 'element')} of {tensor} "
+        place,
+        f"{what}: {reason}; {counted(len(missing), 'element')} of {tensor} "
         f"{'is' if len(missing) == 1 else 'are'} stored by none",
         hint,
         tensor=tensor,
@@ -235,18 +271,24 @@ def _too_few(
     )
 
 
-def find_idle_programs(footprint: Footprint, module: Module, launch: Launch) -> list[Finding]:
-    """Programs at the end of an axis that store nothing, whatever the other ids, where no data decides it."""
+def find_idle_programs(
+    footprint: Footprint, module: Module, launch: Launch, outputs: Sequence[Output] = ()
+) -> list[Finding]:
+    """Programs at the end of an axis that store nothing, whatever the other ids, where no data decides it.
+
+    Where an output has elements left that they might have stored, it is their stores that are wrong.
+    """
     active = footprint.active_programs
     elements = [memory.elements for memory in launch.memories]
-    if active.all() or not active.any() or not all(elements) or not _decides_by_ids(module):
+    is_done = not any(len(output.missing()) for output in outputs)
+    if active.all() or not active.any() or not all(elements) or not (is_done and _decides_by_ids(module)):
         return []
     by_axis = active.reshape(launch.grid[::-1])
     for axis in range(3):
         used = np.asarray(by_axis.any(axis=tuple(other for other in range(3) if other != 2 - axis)))
         count = len(used) - int(np.flatnonzero(used)[-1]) - 1
         if count:
-            idle = _idle(launch, axis, count, active)
+            idle = _idle(launch, axis, count, active, dealing_of(module))
             return [_sent_home(idle) if _returns_by_ids(module) else idle]
     return []
 
@@ -285,7 +327,7 @@ def _decides_by_ids(module: Module) -> bool:
     return True
 
 
-def _idle(launch: Launch, axis: int, count: int, active: NDArray[np.bool_]) -> Finding:
+def _idle(launch: Launch, axis: int, count: int, active: NDArray[np.bool_], dealing: Dealing) -> Finding:
     file, line = launch_line(launch)
     extent = launch.grid[axis]
     idle = np.flatnonzero(~active)
@@ -300,6 +342,6 @@ def _idle(launch: Launch, axis: int, count: int, active: NDArray[np.bool_]) -> F
         lane_count=0,
         tensor="",
         message=f"grid {launch.grid} is too large: {which} along {AXES[axis]} store{'s' * (count == 1)} nothing",
-        hint="launch triton.cdiv(n, BLOCK) programs, with the BLOCK that this launch uses",
+        hint=fewer_programs(extent - count, AXES[axis], dealing),
         level="warning",
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilesight.checks.slices import flow_of
 from tilesight.engine.communication import ATOMICS, LOADS, STORES, UPDATES
 from tilesight.engine.listener import Executed, Listener
-from tilesight.engine.values import LaneSum
+from tilesight.engine.values import LaneSum, spread_integers
 from tilesight.ir.module import Module, Operation, Value
 
 BELOW = {"slt": 0, "ult": 0, "sle": 1, "ule": 1}
@@ -78,8 +78,11 @@ class MaskReach(Listener):
 
     def after_step(self, executed: Executed) -> None:
         operation, side = executed.operation, self._sides[executed.operation]
-        bound = _highest(executed.operands[1 - side]) + INCLUDED[str(operation.attributes["predicate"])]
-        reach = _reach(executed.operands[side], bound)
+        if executed.active is not None and not executed.active.any():
+            return
+        offsets, limit = (_of_active(executed.operands[each], executed.active) for each in (side, 1 - side))
+        bound = _highest(limit) + INCLUDED[str(operation.attributes["predicate"])]
+        reach = _reach(offsets, bound)
         known = self.reached.get(operation)
         self.reached[operation] = reach if known is None else known.joined(reach)
 
@@ -99,6 +102,14 @@ class MaskReach(Listener):
 
 def side_of_offsets(comparison: Operation) -> int:
     return 0 if str(comparison.attributes["predicate"]) in BELOW else 1
+
+
+def _of_active(value: NDArray[np.generic] | LaneSum, active: NDArray[np.bool_] | None) -> NDArray[np.generic] | LaneSum:
+    """What the programs that execute an operation have; others are past the end of their loop."""
+    if active is None or active.all():
+        return value
+    lanes = spread_integers(value)
+    return lanes[active] if len(lanes) == len(active) else lanes
 
 
 def _reach(offsets: NDArray[np.generic] | LaneSum, bound: int) -> Reach:

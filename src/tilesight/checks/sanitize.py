@@ -79,15 +79,15 @@ class Sanitizer:
         replay, footprint = self._replay, self._footprint
         module, launch = replay.module, replay.launch
         found = find_reads_of_nothing(replay, footprint)
-        self.outputs = note_written(footprint, self._reach, launch)
+        self.outputs = note_written(footprint, self._reach, module, launch)
         found += self._overflow.findings(replay)
         found += [each for each in self._bounds.findings() if not self._overflow.explains(each)]
         aliased = clashes_across_arguments(footprint, module, launch)
-        found += find_races(footprint, launch, aliased)
+        found += find_races(footprint, module, launch, aliased)
         found += find_aliasing(replay, self._crossings, aliased)
         found += find_overwrites(footprint, module, launch)
         found += find_short_grids(footprint, self._reach, module, launch)
-        found += find_idle_programs(footprint, module, launch)
+        found += find_idle_programs(footprint, module, launch, self.outputs)
         for inspect in (find_undefined, find_nan_origins, find_padding):
             found += inspect(replay, self._suspects)
         found += self._precision.findings()
