@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from tilesight.capture.numerics import tolerance_of
+from tilesight import Case, check
+from tilesight.capture.numerics import judge
 
 Function = Callable[..., Any]
 
@@ -40,14 +41,6 @@ def with_gradients(
     return [*(each.detach() for each in outputs), *(each for each in found if each is not None)]
 
 
-def largest_error(got: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The largest |got − wanted| / (|wanted| + rms(wanted))."""
-    if wanted.numel() == 0:
-        return 0.0
-    scale = wanted.abs() + wanted.square().mean().sqrt()
-    return float(((got.double() - wanted).abs() / scale.clamp_min(1e-300)).max())
-
-
 def assert_near_float64(
     function: Function, reference: Function, inputs: Sequence[torch.Tensor], grads: Sequence[torch.Tensor] | None = None
 ) -> None:
@@ -62,7 +55,26 @@ def assert_near_float64(
         grads = [draw(shape, dtype, 100 + number) for number, shape in enumerate(shapes)]
     got = with_gradients(function, inputs, grads)
     wanted = with_gradients(reference, [each.double() for each in inputs], [each.double() for each in grads])
-    errors = [largest_error(*pair) for pair in zip(got, wanted, strict=True)]
-    assert [each.shape for each in got] == [each.shape for each in wanted]
     assert all(each.dtype == dtype for each in got)
-    assert max(errors) <= tolerance_of(dtype), errors
+    verdict = judge(got, wanted)
+    assert verdict.ok, verdict
+
+
+def assert_compiled_whole(function: Function, inputs: Sequence[torch.Tensor]) -> None:
+    """`torch.compile` takes the function between two other operators, without a graph break; the same comes out."""
+
+    def between(*args: torch.Tensor) -> list[torch.Tensor]:
+        return [each + 1 for each in tensors_of(function(args[0] * 2, *args[1:]))]
+
+    compiled = torch.compile(between, fullgraph=True, backend="aot_eager")
+    grads = [draw(each.shape, each.dtype, 100 + number) for number, each in enumerate(between(*inputs))]
+    got, wanted = with_gradients(compiled, inputs, grads), with_gradients(between, inputs, grads)
+    assert len(got) == len(wanted) == len(inputs) + len(grads)
+    for pair in zip(got, wanted, strict=True):
+        torch.testing.assert_close(*pair)
+
+
+def assert_no_finding(case: Case, dtypes: str = "bf16", shapes: str | None = None) -> None:
+    """`tilesight check` of a case: every number right, and nothing found."""
+    found = check(case, shapes=shapes, dtypes=dtypes)
+    assert found.cases and not found.findings and all(each.ok for each in found.cases), found

@@ -8,7 +8,8 @@ import torch.nn.functional as F
 
 from tests.kernels_library.against_float64 import assert_near_float64, draw, dynamo_instantiates_functions
 from tilesight import Case, check
-from tilesight.kernels import add_rms_norm, rms_norm
+from tilesight.kernels import add_rms_norm, rms_norm, softmax
+from tilesight.kernels.row_plan import plan_rows
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 LONG = 20_000
@@ -78,6 +79,15 @@ def test_nan_and_infinity_stay_in_their_rows(columns: int) -> None:
 def test_more_rows_than_groups_of_shared_rows() -> None:
     """Programs that share rows go on to the next one while their siblings are still at the last."""
     assert_near_float64(norm, reference_norm, [draw((37, 2048), torch.float32), draw((2048,), torch.float32, 1)])
+
+
+def test_shared_rows_of_another_kernel_do_not_take_words_of_a_backward_pass() -> None:
+    """After an odd number of rows one half of a group's words is a turn ahead; softmax has words of the same number."""
+    x = draw((1, 2048), torch.float32)
+    assert plan_rows(1, 2048).parts == 2
+    for _ in range(3):
+        norm(x.requires_grad_(), torch.ones(2048)).sum().backward()
+        torch.testing.assert_close(softmax(30 * x), (30 * x).softmax(-1))
 
 
 def test_gradcheck() -> None:

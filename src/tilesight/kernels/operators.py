@@ -61,3 +61,15 @@ def require_floats(name: str, *tensors: torch.Tensor | None) -> None:
     for tensor in tensors:
         if tensor is not None and tensor.dtype not in FLOATS:
             raise TypeError(f"{name} takes float16, bfloat16, float32 or float64, not {tensor.dtype}")
+
+
+def in_autocast_dtype(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """A tensor in `dtype`; without one in float32 under autocast on CUDA, for operators that autocast keeps wide."""
+    is_widened = tensor.is_cuda and torch.is_autocast_enabled("cuda") and tensor.dtype in FLOATS[:2]
+    wanted = torch.float32 if dtype is None and is_widened else dtype
+    return tensor if wanted is None else tensor.to(wanted)
+
+
+def needs_gradient(*tensors: torch.Tensor | None) -> bool:
+    """Whether autograd records what is computed from these."""
+    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors)

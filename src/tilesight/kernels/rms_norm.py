@@ -9,7 +9,6 @@ rows. Computed in float32, in float64 for float64.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +16,8 @@ import torch
 import triton
 import triton.language as tl
 
-from tilesight.kernels.operators import define, require_floats
-from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows
+from tilesight.kernels.operators import define, needs_gradient
+from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
 
 
@@ -212,7 +211,7 @@ def _launch_backward(
             *tensors, rows, columns, *strides, plan.rows, plan.block, *flags, num_warps=plan.num_warps
         )
     else:
-        words = words_for(like, groups, 2 * plan.parts)
+        words = words_for(like, groups, 2 * plan.parts, sides=2)
         rms_norm_backward_parts[(groups * plan.parts,)](
             *tensors, words, rows, columns, *strides, plan.block, plan.parts, *flags, num_warps=plan.num_warps
         )
@@ -295,9 +294,9 @@ def rms_norm(
         TypeError: for a dtype that is no floating-point type
         ValueError: for more elements in a row than `row_plan.MOST_COLUMNS`
     """
-    columns = _columns(input, tuple(normalized_shape), weight)
+    columns = row_elements("rms_norm", input, tuple(normalized_shape), weight)
     eps = torch.finfo(input.dtype).eps if eps is None else eps
-    if torch.is_grad_enabled() and (input.requires_grad or (weight is not None and weight.requires_grad)):
+    if needs_gradient(input, weight):
         return _RmsNorm.apply(input, weight, columns, eps)
     return forward_operator(input, None, weight, columns, eps)[0]
 
@@ -316,22 +315,8 @@ def add_rms_norm(
     if x.shape != residual.shape or x.dtype != residual.dtype:
         got = f"{x.dtype} {tuple(x.shape)} and {residual.dtype} {tuple(residual.shape)}"
         raise RuntimeError(f"x and residual must have one shape and dtype, got {got}")
-    columns = _columns(x, tuple(x.shape[-1:]), weight)
+    columns = row_elements("add_rms_norm", x, tuple(x.shape[-1:]), weight)
     eps = torch.finfo(x.dtype).eps if eps is None else eps
-    needs_grad = any(each is not None and each.requires_grad for each in (x, residual, weight))
-    if torch.is_grad_enabled() and needs_grad:
+    if needs_gradient(x, residual, weight):
         return _AddRmsNorm.apply(x, residual, weight, columns, eps)
     return forward_operator(x, residual, weight, columns, eps)[:2]
-
-
-def _columns(input: torch.Tensor, shape: tuple[int, ...], weight: torch.Tensor | None) -> int:
-    """Elements of a row.
-
-    Raises: RuntimeError, TypeError: as `rms_norm`
-    """
-    require_floats("rms_norm", input, weight)
-    if not shape or tuple(input.shape[-len(shape) :]) != shape:
-        raise RuntimeError(f"normalized_shape is {list(shape)}, the input's shape {list(input.shape)} must end with it")
-    if weight is not None and tuple(weight.shape) != shape:
-        raise RuntimeError(f"weight has shape {list(weight.shape)}, expected normalized_shape {list(shape)}")
-    return math.prod(shape)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 import triton
 
+from tilesight.kernels.operators import require_floats
 from tilesight.kernels.row_split import MOST_PARTS
 
 SHORT_TILE = 2048
@@ -83,3 +85,22 @@ def as_rows(tensor: torch.Tensor) -> torch.Tensor:
     """[rows, columns] with the last axis dense: a view where one row stride serves, else a copy."""
     flat = tensor.reshape(-1, tensor.shape[-1])
     return flat if flat.stride(-1) == 1 or flat.shape[-1] <= 1 else flat.contiguous()
+
+
+def row_elements(name: str, input: torch.Tensor, shape: tuple[int, ...], *scales: torch.Tensor | None) -> int:
+    """Elements of a row that is normalised over the last axes.
+
+    Args:
+        shape: of the last axes
+        scales: what multiplies or is added to every row, of that shape; or None
+    Raises:
+        RuntimeError: where the shapes do not fit
+        TypeError: for a dtype that is no floating-point type
+    """
+    require_floats(name, input, *scales)
+    if not shape or tuple(input.shape[-len(shape) :]) != shape:
+        raise RuntimeError(f"normalized_shape is {list(shape)}, the input's shape {list(input.shape)} must end with it")
+    for what, scale in zip(("weight", "bias"), scales, strict=False):
+        if scale is not None and tuple(scale.shape) != shape:
+            raise RuntimeError(f"{what} has shape {list(scale.shape)}, expected normalized_shape {list(shape)}")
+    return math.prod(shape)

@@ -20,7 +20,7 @@ MOST_PARTS = 64
 HINT = tl.constexpr("evict_first")
 """For what is read or written once."""
 
-_scratch: dict[tuple[torch.device, int, int], torch.Tensor] = {}
+_scratch: dict[tuple[torch.device, int, int, int], torch.Tensor] = {}
 
 
 @triton.jit
@@ -63,21 +63,23 @@ def share(slots_ptr, part, value, turn, PARTS: tl.constexpr) -> tl.tensor:
     return (seen >> 32).to(tl.int32).to(tl.float32, bitcast=True)
 
 
-def words_for(like: torch.Tensor, rows: int, words: int) -> torch.Tensor:
-    """Zeroed once and then kept: int64 [at least rows · words], one for each device, stream and number of words.
+def words_for(like: torch.Tensor, rows: int, words: int, sides: int = 1) -> torch.Tensor:
+    """Zeroed once and then kept: int64 [at least rows · words], one for each device, stream, number of words and sides.
 
-    Words of one row are written together in every launch, so their turns agree whatever was launched before. A CUDA
-    graph gets words of its own, for it may run beside the stream that it was captured on.
+    Words of one side of a row are written together in every launch, so their turns agree whatever was launched before;
+    one side may stay ahead of another. A CUDA graph gets words of its own, for it may run beside the stream that it
+    was captured on.
 
     Args:
         like: a tensor on the device
         words: of a row
+        sides: of equal size, that a row's words are divided into
     """
     size = triton.next_power_of_2(max(1, rows)) * words
     if like.is_cuda and torch.cuda.is_current_stream_capturing():
         return torch.zeros(size, dtype=torch.int64, device=like.device)
     stream = torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
-    key = (like.device, stream, words)
+    key = (like.device, stream, words, sides)
     held = _scratch.get(key)
     if held is None or held.numel() < rows * words:
         held = _scratch[key] = torch.zeros(size, dtype=torch.int64, device=like.device)

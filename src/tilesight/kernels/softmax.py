@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from tilesight.kernels.operators import define, like_first, require_floats
+from tilesight.kernels.operators import define, in_autocast_dtype, like_first, needs_gradient, require_floats
 from tilesight.kernels.row_plan import as_rows, plan_rows
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
 
@@ -206,21 +206,13 @@ def log_softmax(input: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = 
 
 
 def _along(input: torch.Tensor, dim: int, dtype: torch.dtype | None, log: bool) -> torch.Tensor:
-    x = _converted(input, dtype)
+    x = in_autocast_dtype(input, dtype)
+    require_floats("softmax", x)
     if x.ndim == 0:
         return _along(x.reshape(1), dim, None, log).reshape(())
     if not -x.ndim <= dim < x.ndim:
         raise IndexError(f"dim is {dim}; a tensor of {x.ndim} axes takes {-x.ndim} to {x.ndim - 1}")
     is_last = dim in (-1, x.ndim - 1)
     moved = x if is_last else x.movedim(dim, -1)
-    y = _Softmax.apply(moved, log) if torch.is_grad_enabled() and x.requires_grad else softmax_forward(moved, log)
+    y = _Softmax.apply(moved, log) if needs_gradient(x) else softmax_forward(moved, log)
     return y if is_last else y.movedim(-1, dim)
-
-
-def _converted(input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
-    """The input in the dtype that torch's softmax computes it in: `dtype`, or float32 under autocast on CUDA."""
-    if dtype is None and input.is_cuda and torch.is_autocast_enabled("cuda") and input.dtype != torch.float64:
-        dtype = torch.float32
-    x = input if dtype is None else input.to(dtype)
-    require_floats("softmax", x)
-    return x
