@@ -23,6 +23,7 @@ from tilesight.engine.binding import check_grid
 from tilesight.errors import InputError, TilesightError
 from tilesight.ir import Module
 from tilesight.roads.failures import place_of
+from tilesight.roads.scaled_notes import Remark, fold
 from tilesight.roads.scalings import Scaling, largest_scalings, scalings
 from tilesight.targets import Target
 from tilesight.targets import target as find_target
@@ -62,8 +63,9 @@ def check_scaled(case: Any, scale_to: int, target: str) -> list[Finding]:
         for smaller in largest_scalings(looker.specs, scaling, scale_to, looker.takes):
             looker.look(smaller)
     if not looker.has_looked:
-        looker.found.insert(0, _plain_note(case, "--scale-to looked at nothing beyond the case's own sizes"))
-    return _without_repeats(looker.found)
+        nothing = Remark(_place_of(case), "--scale-to looked at nothing beyond the case's own sizes")
+        looker.remarks.insert(0, nothing)
+    return [*_without_repeats(looker.found), *fold(looker.remarks)]
 
 
 @dataclass
@@ -78,6 +80,7 @@ class _Seen:
     shapes: str
     wanted: tuple[str, ...]
     findings: list[Finding] = field(default_factory=list[Finding])
+    remarks: list[Remark] = field(default_factory=list[Remark])
     launches: int = 0
     looked_at: int = 0
 
@@ -87,13 +90,15 @@ class _Seen:
         try:
             extremes = inspect_extremes(module, launch)
         except TilesightError as error:
-            self.findings.append(_note(launch, f"{launch.kernel} was not looked at {self.shapes}: {error}"))
+            head = f"{launch.kernel} was not looked at"
+            self.remarks.append(Remark(launch_line(launch), head, self.shapes, reason=str(error)))
             return
         self.looked_at += 1
         found = [each for each in extremes.findings if each.kind in self.wanted]
         self.findings += [replace(each, message=f"{each.message}, {self.shapes}") for each in found]
-        ran = f"{launch.kernel} {self.shapes}: {len(extremes.programs)} of {launch.programs:,} programs looked at"
-        self.findings.append(_note(launch, "; ".join((ran, *extremes.uncovered))))
+        ran = f"{len(extremes.programs)} of {launch.programs:,} programs looked at"
+        reason = "; ".join((ran, *extremes.uncovered))
+        self.remarks.append(Remark(launch_line(launch), launch.kernel, self.shapes, reason=reason))
 
 
 @dataclass
@@ -108,6 +113,7 @@ class _Looker:
     target: Target
     specs: Sequence[Any]
     found: list[Finding] = field(default_factory=list[Finding])
+    remarks: list[Remark] = field(default_factory=list[Remark])
     has_looked: bool = False
     _own: list[Any] | None = None
 
@@ -136,13 +142,15 @@ class _Looker:
         error, skipped = self._run(scaling, seen.inspect, values)
         self.has_looked |= seen.looked_at > 0
         self.found += seen.findings
+        self.remarks += seen.remarks
+        place = _place_of(self.case)
         if error is not None:
-            self.found.append(_stopped(self.case, seen, error))
+            self.remarks.append(_stopped(place, seen, error))
         elif not seen.launches:
-            self.found.append(_plain_note(self.case, f"no kernel was launched {seen.shapes}"))
+            self.remarks.append(Remark(place, "no kernel was launched", seen.shapes))
         if skipped and error is None:
-            text = f"torch's own {', '.join(sorted(skipped))} were not computed {seen.shapes}: shapes alone"
-            self.found.append(_plain_note(self.case, text))
+            head = f"torch's own {', '.join(sorted(skipped))} were not computed"
+            self.remarks.append(Remark(place, head, seen.shapes, ": shapes alone"))
         return error is None and seen.looked_at == seen.launches > 0
 
     def _run(
@@ -196,30 +204,22 @@ def _input(tensors: VirtualTensors, spec: Any, values: torch.Tensor | None) -> A
     return tensors.make(spec.shape, spec.dtype) if isinstance(spec, TensorSpec) else spec
 
 
-def _stopped(case: Case, seen: _Seen, error: Exception) -> Finding:
+def _stopped(place: tuple[str, int], seen: _Seen, error: Exception) -> Remark:
     """The launcher raised: what it would have launched after that was not looked at."""
-    text = str(error) if isinstance(error, TilesightError) else describe(error)
-    return _plain_note(case, f"the launcher stopped {seen.shapes}: {text}; later launches were not looked at")
+    reason = str(error) if isinstance(error, TilesightError) else describe(error)
+    return Remark(place, "the launcher stopped", seen.shapes, "; later launches were not looked at", reason)
 
 
-def _plain_note(case: Case, message: str) -> Finding:
+def _place_of(case: Case) -> tuple[str, int]:
+    """File and line of the launcher; no file where that is not known."""
     assert case.hand is not None
     file, line = place_of(case.hand)
-    return _note_at((str(file) if line else "", line), message)
-
-
-def _note(launch: Launch, message: str) -> Finding:
-    return _note_at(launch_line(launch), message)
-
-
-def _note_at(place: tuple[str, int], message: str) -> Finding:
-    return Finding.of_line("overflow", place, message, "", level="note")
+    return (str(file) if line else "", line)
 
 
 def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:
-    """Faults of one kind, line and tensor once, at the first shapes that show them; every note."""
+    """Faults of one kind, line and tensor once, at the first shapes that show them."""
     kept: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
-        rest = (finding.message,) if finding.level == "note" else ()
-        kept.setdefault((finding.kind, finding.file, finding.line, finding.tensor, *rest), finding)
+        kept.setdefault((finding.kind, finding.file, finding.line, finding.tensor), finding)
     return list(kept.values())
