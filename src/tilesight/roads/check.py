@@ -20,8 +20,9 @@ from tilesight.roads.check_launches import CheckObserver
 from tilesight.roads.failures import plain_function, tell
 from tilesight.roads.gather import case_text, gather, gather_launches
 from tilesight.roads.input_names import required_parameters
-from tilesight.roads.matrix import Matrix, Outcome, run_matrix
+from tilesight.roads.matrix import Matrix, Outcome
 from tilesight.roads.matrix_inputs import Cell, own_cell, with_sizes
+from tilesight.roads.matrix_plan import run_matrix
 from tilesight.roads.model import Check, CheckedCase, is_fault, place
 from tilesight.roads.scaled import check_scaled
 from tilesight.roads.shrink import shrink_sizes

@@ -33,23 +33,26 @@ class Site:
 
 @dataclass(frozen=True)
 class WatchedLaunch:
-    """A launch that is over: what it was, and the lines that touched each tensor."""
+    """A launch that is over: what it was, the lines that touched each tensor, and how many accesses it took."""
 
     kernel: str
     grid: tuple[int, int, int]
     constexprs: dict[str, object]
     sites: tuple[Site, ...]
+    accesses: int
 
 
 class _SiteListener(Listener):
-    """Remembers which operations touch which tensor."""
+    """Remembers which operations touch which tensor, and counts."""
 
     hears_in_any_order = True
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, Operation], Access] = {}
+        self.accesses = 0
 
     def after_access(self, access: Access) -> None:
+        self.accesses += 1
         if access.memory is not None:
             self._seen.setdefault((access.memory.address, access.operation), access)
 
@@ -91,7 +94,8 @@ class CheckObserver:
         checked, sites = self._running.pop(id(launch))
         self.findings += checked.findings()
         self.outputs += checked.outputs
-        self.launches.append(WatchedLaunch(launch.kernel, launch.grid, launch.constexprs, sites.sites(launch)))
+        known = launch.kernel, launch.grid, launch.constexprs, sites.sites(launch)
+        self.launches.append(WatchedLaunch(*known, sites.accesses))
 
     def note_failure(self, error: BaseException) -> None:
         """The launching function raised: a kernel that does not compile is a finding, and so is what stopped it."""

@@ -25,20 +25,12 @@ from tilesight.roads.input_use import InputUse, ViewWatch, use_of_inputs
 from tilesight.roads.layouts import REPEATED
 from tilesight.roads.matrix_inputs import (
     Cell,
-    dtypes_of,
     make_tensors,
-    own_cell,
-    parse_dtypes,
-    parse_shapes,
-    symbols_of,
-    with_sizes,
 )
 from tilesight.roads.model import CheckedCase, is_fault, place
-from tilesight.roads.shapes import MOST_ELEMENTS, Shapes, Sizes, block_sizes, order_of, plan_sizes
+from tilesight.roads.shapes import Shapes
 from tilesight.targets import Target
 
-DTYPE_SHAPES = 6
-"""Shapes that dtypes other than the case's own are tried on, beside its own shape."""
 ROUNDS_AFTER_ENDLESS = 10_000
 """Of a loop, or two for each element of the inputs: what sequential loops over these take."""
 SHORT_NAMES = {dtype: name for name, dtype in reversed(DTYPES.items())}
@@ -56,6 +48,7 @@ class Outcome:
         use: what its launches did with the inputs; None where the launcher did not return
         repeated: of an expanded input that goes wrong the run of the same values in a contiguous one
         launches: how many
+        steps: accesses that the engine executed one after another
         outputs: the shapes that the reference gave; empty where it was not reached
         is_too_large: it did not run to its end, as the memory cap forbids it
     """
@@ -67,6 +60,7 @@ class Outcome:
     use: InputUse | None = None
     repeated: Outcome | None = None
     launches: int = 0
+    steps: int = 0
     outputs: Shapes = ()
     is_too_large: bool = False
 
@@ -218,60 +212,8 @@ class Matrix:
             kinds=tuple(dict.fromkeys(finding.kind for finding in findings if is_fault(finding))),
         )
         constexprs = tuple(launch.constexprs for launch in launches)
-        return Outcome(cell, checked, findings, constexprs, launches=len(launches))
-
-
-def run_matrix(matrix: Matrix, shapes: str | None, dtypes: str | None) -> tuple[list[Outcome], list[str]]:
-    """Every run of the matrix, smallest first, and what was left out.
-
-    With `shapes` these in every dtype; without, the plan of `roads.shapes`, other dtypes on a choice of
-    its shapes. Layouts are tried on the case's own shape, or on the first one given.
-
-    Raises:  InputError: for texts that can't be read, or a case without inputs
-    """
-    own = own_cell(matrix.case)
-    chosen = list(parse_dtypes(dtypes)) if dtypes else dtypes_of(own)
-    notes: list[str] = []
-    matrix.is_asked = bool(shapes)
-    if shapes:
-        cells = [each.with_dtype(d) for each in parse_shapes(shapes, own) for d in _dtypes_for(each, own, chosen)]
-        base = cells[0]
-    else:
-        base = own.with_dtype(chosen[0])
-        cells, notes = _planned(matrix, base, chosen)
-    if base.elements > 4 * MOST_ELEMENTS:
-        base = min(cells, key=lambda cell: abs(cell.elements - MOST_ELEMENTS))
-        notes.append(f"layouts were tried on {base.inputs}: the case's own shape is large")
-    outcomes = [matrix.run(cell) for cell in _smallest_first([*cells, *base.layouts()])]
-    return outcomes, notes
-
-
-def _dtypes_for(cell: Cell, own: Cell, chosen: Sequence[torch.dtype | None]) -> Sequence[torch.dtype | None]:
-    """A shape that was given with a dtype of its own keeps it."""
-    return chosen if cell.dtype == own.dtype else [cell.dtype]
-
-
-def _planned(matrix: Matrix, own: Cell, dtypes: Sequence[torch.dtype | None]) -> tuple[list[Cell], list[str]]:
-    if own.sizes is None:
-        note = "the inputs come from a function, so their shapes are tried as they are; --shapes gives others"
-        return [own.with_dtype(dtype) for dtype in dtypes], [note]
-    symbols = symbols_of(own.values)
-    first = _first_launched(matrix, own, plan_sizes(symbols, ()))
-    kept = {size for shape in first.outputs for size in shape}
-    summed = {symbol for symbol, size in (first.cell.sizes or {}).items() if first.outputs and size not in kept}
-    cells = [with_sizes(own, sizes) for sizes in plan_sizes(symbols, block_sizes(first.constexprs), summed)]
-    filled = [cell for cell in cells if cell.elements and not cell.is_own]
-    step = max(1, len(filled) // DTYPE_SHAPES)
-    fewer = [own, *filled[::step][:DTYPE_SHAPES]]
-    others = [cell.with_dtype(dtype) for dtype in dtypes[1:] for cell in fewer]
-    return [*cells, *others], []
-
-
-def _first_launched(matrix: Matrix, own: Cell, planned: Sequence[Sizes]) -> Outcome:
-    """The run of the case's own inputs, or of the largest that launch something where those do not."""
-    first = matrix.run(own)
-    others = (matrix.run(with_sizes(own, sizes)) for sizes in reversed(planned) if not first.constexprs)
-    return next((outcome for outcome in others if outcome.constexprs), first)
+        steps = sum(launch.accesses for launch in launches)
+        return Outcome(cell, checked, findings, constexprs, launches=len(launches), steps=steps)
 
 
 def without_values_faults(outcome: Outcome, repeated: Outcome) -> Outcome:
@@ -283,10 +225,6 @@ def without_values_faults(outcome: Outcome, repeated: Outcome) -> Outcome:
     if outcome.case.ok is False and repeated.case.ok is not True:
         case = replace(case, ok=None, error=None, note="integers that repeat: not what the case's own inputs hold")
     return replace(outcome, case=case, findings=findings)
-
-
-def _smallest_first(cells: Sequence[Cell]) -> list[Cell]:
-    return sorted(cells, key=lambda cell: (order_of(tuple(spec.shape for spec in cell.specs)), cell.laid_out))
 
 
 def _bytes_needed(cell: Cell) -> int:
