@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilesight.checks.finding import Finding
 from tilesight.checks.place import line_of
 from tilesight.engine.launch import Launch
@@ -37,7 +40,7 @@ class DescriptorRules(Listener):
     def after_step(self, executed: Executed) -> None:
         operation, (descriptor,) = executed.operation, executed.results
         if operation not in self._broken:
-            broken = _what_is_broken(operation, descriptor)
+            broken = _what_is_broken(operation, descriptor, executed.active)
             if broken:
                 self._broken[operation] = broken
 
@@ -48,18 +51,27 @@ class DescriptorRules(Listener):
         return [Finding.of_line("unlaunchable", line, text, hint) for line, text in found.items()]
 
 
-def _what_is_broken(operation: Operation, descriptor: Any) -> str:
-    """In words; empty where the descriptor is fine."""
+def _what_is_broken(operation: Operation, descriptor: Any, active: NDArray[np.bool_] | None) -> str:
+    """In words; empty where the descriptors of the programs that make them, `active`, are fine."""
     type_ = operation.results[0].type
     assert isinstance(type_, DescriptorType)
     item = max(1, item_bits(element_type(type_.block)) // 8)
     for axis, stride in enumerate(descriptor.strides[:-1]):
-        wrong = spread_integers(stride).reshape(-1) * item % UNIT != 0
+        strides = _of_active(stride, active)
+        wrong = strides * item % UNIT != 0
         if wrong.any():
-            size = int(spread_integers(stride).reshape(-1)[wrong.argmax()]) * item
+            size = int(strides[wrong.argmax()]) * item
             return f"the descriptor's stride along axis {axis} is {size} bytes, which is no multiple of {UNIT}"
-    address = spread_integers(descriptor.base.address).reshape(-1)
+    address = _of_active(descriptor.base.address, active)
     wrong = address % UNIT != 0
     if wrong.any():
         return f"the descriptor's tensor begins {int(address[wrong.argmax()]) % UNIT} bytes behind a multiple of {UNIT}"
     return ""
+
+
+def _of_active(value: Any, active: NDArray[np.bool_] | None) -> NDArray[Any]:
+    """[P or 1] what a scalar is in the programs that execute an operation; others may have read nothing into it."""
+    scalars = spread_integers(value).reshape(-1)
+    if active is None or not active.any():
+        return scalars if active is None else scalars[:0]
+    return scalars[active] if len(scalars) == len(active) else scalars
