@@ -6,8 +6,22 @@ y = softmax(x)
 
 from __future__ import annotations
 
+from tilesight.kernels.add import add, add_relu
+from tilesight.kernels.gated import geglu, swiglu
 from tilesight.kernels.layer_norm import layer_norm
 from tilesight.kernels.rms_norm import add_rms_norm, rms_norm
+from tilesight.kernels.rope import rope
 from tilesight.kernels.softmax import log_softmax, softmax
 
-__all__ = ["add_rms_norm", "layer_norm", "log_softmax", "rms_norm", "softmax"]
+__all__ = [
+    "add",
+    "add_relu",
+    "add_rms_norm",
+    "geglu",
+    "layer_norm",
+    "log_softmax",
+    "rms_norm",
+    "rope",
+    "softmax",
+    "swiglu",
+]
