@@ -302,6 +302,16 @@ def test_a_mask_that_another_shape_needs_is_quiet(kernel: Any, arguments: dict[s
     assert check(kernel, **arguments) == []
 
 
+def test_a_module_that_was_compiled_in_another_folder() -> None:
+    """Triton's cache keeps the path of the first compilation; the variants are made from the file that is here."""
+    arguments = {"x": X, "y": Y, "COLUMNS": 32, "BLOCK": 32}
+    launch = launch_of(static_columns, (4,), arguments)
+    moved = parse_module(launch.ttir.replace(__file__, "/another/checkout/test_masks.py"))
+    assert "/another/checkout/" in launch.ttir.replace(__file__, "/another/checkout/test_masks.py")
+    variants = partial(vary_constants, source_of(static_columns, arguments), {"target": TARGET, "arch": "sm90"})
+    assert find_wasted_masks(moved, launch, variants) == []
+
+
 def test_without_variants_compile_time_constants_prove_nothing() -> None:
     launch = launch_of(range_below_block, (1,), BLOCKED)
     module = parse_module(launch.ttir)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import PurePath
 
 from tilesight.checks.finding import Finding
 from tilesight.checks.intervals import Intervals
@@ -132,8 +133,9 @@ def _judged(module: Module) -> tuple[dict[Place, list[_Use]], set[Place]]:
 
 
 def _place_of(location: Location) -> Place:
+    """A position in a file of this name: TTIR from a cache may name another folder than a variant made here."""
     frame = location.user_frame
-    return frame.file, frame.line, frame.column
+    return PurePath(frame.file).name, frame.line, frame.column
 
 
 class _Judge:
