@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from tilesight.checks.aliasing import Crossings, clashes_across_arguments, find_aliasing
 from tilesight.checks.bounds import BoundsCheck
 from tilesight.checks.clashes import find_overwrites, find_races
-from tilesight.checks.coverage import Output, find_idle_programs, find_short_grids, note_written
+from tilesight.checks.coverage import Output, note_written
 from tilesight.checks.finding import Finding
 from tilesight.checks.footprint import Footprint
+from tilesight.checks.grids import find_idle_programs, find_short_grids
 from tilesight.checks.masks import find_wasted_masks
 from tilesight.checks.memory_sums import find_sums_in_memory
 from tilesight.checks.nan_origin import find_nan_origins
@@ -87,7 +88,8 @@ class Sanitizer:
         found += find_aliasing(replay, self._crossings, aliased)
         found += find_overwrites(footprint, module, launch)
         found += find_short_grids(footprint, self._reach, module, launch)
-        found += find_idle_programs(footprint, module, launch, self.outputs)
+        is_done = not any(len(output.missing()) for output in self.outputs)
+        found += find_idle_programs(footprint, module, launch, is_done=is_done)
         for inspect in (find_undefined, find_nan_origins, find_padding):
             found += inspect(replay, self._suspects)
         found += self._precision.findings()
