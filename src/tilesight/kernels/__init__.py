@@ -7,6 +7,7 @@ y = softmax(x)
 from __future__ import annotations
 
 from tilesight.kernels.add import add, add_relu
+from tilesight.kernels.cross_entropy import cross_entropy
 from tilesight.kernels.gated import geglu, swiglu
 from tilesight.kernels.layer_norm import layer_norm
 from tilesight.kernels.rms_norm import add_rms_norm, rms_norm
@@ -17,6 +18,7 @@ __all__ = [
     "add",
     "add_relu",
     "add_rms_norm",
+    "cross_entropy",
     "geglu",
     "layer_norm",
     "log_softmax",
