@@ -282,4 +282,5 @@ def test_programs_of_several_rounds_that_end_before_the_tensor_does(programs: in
     findings = check_launch(lambda: total_of_chunks[(programs,)](x, out, 202, ROUNDS=4, BLOCK=16)).findings
     assert [finding.kind for finding in findings] == expected
     assert all("reaches 191 where the mask" in finding.message for finding in findings)
+    assert all("where a share is all that one program takes" in finding.hint for finding in findings)
     assert int(out) == min(202, 64 * programs)

@@ -25,7 +25,7 @@ class Dealing:
     Args:
         loop: over tiles, from one that follows from the program's id; None where a program has its own without one
         counts_programs: the loop asks for the number of programs
-        has_several_blocks: a program stores block after block, unrolled or in another loop
+        has_several_blocks: a program takes block after block, unrolled or in another loop
     """
 
     loop: Operation | None
@@ -58,10 +58,13 @@ ONE_BLOCK_EACH = Dealing(None, False, False)
 
 
 @lru_cache(maxsize=64)
-def dealing_of(module: Module) -> Dealing:
-    """How a module's programs share the work."""
+def dealing_of(module: Module, names: frozenset[str] = STORES | UPDATES) -> Dealing:
+    """How a module's programs share the work.
+
+    Args: names: of the accesses that are the work: what is stored, or what is read
+    """
     flow = flow_of(module)
-    loops = [operation for operation in module.walk() if operation.name in LOOPS and _stores(operation)]
+    loops = [operation for operation in module.walk() if operation.name in LOOPS and _has(operation, names)]
     for loop in loops:
         bounds = loop.operands[:3] if loop.name == "scf.for" else loop.operands
         made_of = {operation.name for operation in flow.backward(*bounds)}
@@ -69,24 +72,24 @@ def dealing_of(module: Module) -> Dealing:
         counts = "tt.get_num_programs" in made_of or (loop.name == "scf.while" and _counts_inside(loop))
         if "tt.get_program_id" in first or counts:
             return Dealing(loop, counts, True)
-    return Dealing(None, False, bool(loops) or _is_unrolled(module))
+    return Dealing(None, False, bool(loops) or _is_unrolled(module, names))
 
 
-def _stores(operation: Operation) -> bool:
-    return any(inner.name in STORES | UPDATES for inner in operation.walk())
+def _has(operation: Operation, names: frozenset[str]) -> bool:
+    return any(inner.name in names for inner in operation.walk())
 
 
 def _counts_inside(loop: Operation) -> bool:
     return any(inner.name == "tt.get_num_programs" for inner in loop.walk())
 
 
-def _is_unrolled(module: Module) -> bool:
-    """Whether one line of the author's stores to a tensor several times."""
+def _is_unrolled(module: Module, names: frozenset[str]) -> bool:
+    """Whether one line of the author's has several such accesses of a tensor."""
     sources = pointer_sources(module.kernel)
     places = [
         (operation.location.user_frame, sources.get(operation.operands[0]))
         for operation in module.walk()
-        if operation.name in STORES | UPDATES
+        if operation.name in names
     ]
     return len(set(places)) < len(places)
 

@@ -79,7 +79,9 @@ def _find_unread_tails(reach: MaskReach, module: Module, launch: Launch) -> list
         for source in sorted(sources - read_on):
             memory = launch.arguments[source].value if source >= 0 else None
             if isinstance(memory, Memory) and short.bound in (memory.elements, *memory.shape):
-                found.setdefault(name_of(memory), _unread_tail(memory, launch, dealing_of(module), operation, short))
+                found.setdefault(
+                    name_of(memory), _unread_tail(memory, launch, dealing_of(module, LOADS), operation, short)
+                )
     return list(found.values())
 
 
