@@ -215,3 +215,18 @@ def test_what_eager_mode_cannot_do_leaves_what_was_compiled(monkeypatch: pytest.
     assert seen.ledger.eager_bytes is None
     assert seen.ledger.compiled_bytes == 2 * 64 * 4
     assert "eager mode not recorded: KeyError: 'no luck'" in seen.notes
+
+
+def test_a_kernel_that_runs_again_on_tensors_of_the_same_layout_is_looked_at_once() -> None:
+    """Three layers of 16 Mi elements: the ReLU behind each is one kernel, called thrice, and looked at once."""
+
+    def layers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            x = torch.relu(x @ w)
+        return x
+
+    seen = tilesight.observe(layers, "f32[4096,4096],f32[4096,4096]")
+    launched = [kernel for kernel in seen.kernels if kernel.kind == "triton"]
+    assert len(launched) == 3 and len({kernel.source for kernel in launched}) == 1
+    assert {kernel.bytes.touched for kernel in launched} == {2 * 4 * 4096**2}
+    assert any("programs of 1 kernel" in note for note in seen.notes)

@@ -55,10 +55,11 @@ def global_names(regions: Sequence[CompiledRegion]) -> list[dict[str, str]]:
 
 def estimates(region: CompiledRegion) -> list[KernelTrafficEstimate | None]:
     """Each call's bytes: of each argument what it touches, counted once; None where a buffer's size is unknown."""
+    sizes = _Sizes(region)
     homes = group_of_each_call(region) if region.groups else [-1] * len(region.calls)
     touched = [region.groups[home].accessed if home >= 0 else None for home in homes]
     return [
-        _estimate(region, call, (accessed if call.is_triton else None) or Accessed())
+        _estimate(sizes, call, (accessed if call.is_triton else None) or Accessed())
         for call, accessed in zip(region.calls, touched, strict=True)
     ]
 
@@ -117,9 +118,9 @@ def _renamed(step: KernelTrafficEstimate | None, names: dict[str, str]) -> Kerne
     return replace(step, reads=all_of(step.reads), writes=all_of(step.writes))
 
 
-def _estimate(region: CompiledRegion, call: Call, accessed: Accessed) -> KernelTrafficEstimate | None:
-    reads = [(name, _least(_size_of(region, name), call.read_bytes, accessed.loads, name)) for name in call.reads]
-    writes = [(name, _least(_size_of(region, name), call.write_bytes, accessed.stores, name)) for name in call.writes]
+def _estimate(sizes: _Sizes, call: Call, accessed: Accessed) -> KernelTrafficEstimate | None:
+    reads = [(name, _least(sizes.of(name), call.read_bytes, accessed.loads, name)) for name in call.reads]
+    writes = [(name, _least(sizes.of(name), call.write_bytes, accessed.stores, name)) for name in call.writes]
     sized: list[Any] = [[(name, size) for name, size in side if size is not None] for side in (reads, writes)]
     if len(sized[0]) < len(reads) or len(sized[1]) < len(writes):
         return None
@@ -133,23 +134,35 @@ def _least(held: int | None, passed: Mapping[str, int], accessed: Mapping[str, i
     return min(known, default=None)
 
 
-def _size_of(region: CompiledRegion, name: str) -> int | None:
-    """Bytes of a buffer; of what an extern call returns, those that the ATen graph has of it.
+class _Sizes:
+    """Bytes of a region's buffers; of what an extern call returns, those that the ATen graph has of it.
 
     A buffer's own node comes last of those behind it: the others are what it was computed from. One of several
     tensors that a call returns is told from the others by its place.
     """
-    buffer = region.buffers.get(name)
-    if buffer is not None and (buffer.bytes is not None or buffer.reuses):
-        return buffer.bytes if buffer.bytes is not None else _size_of(region, buffer.reuses)
-    makers = [call.kernel for call in region.calls if name in call.writes and not call.is_triton]
-    behind = region.buffer_nodes.get(name, ())
-    made = [node for node in region.aten if node.name in behind and _operator(node.target) in map(_operator, makers)]
-    if not made:
-        return None
-    items = [node for node in region.aten if node.target == "getitem" and made[-1].name in node.inputs]
-    alike = [node.bytes for node in items if buffer is not None and node.item is not None and node.item == buffer.item]
-    return alike[0] if alike else made[-1].bytes
+
+    def __init__(self, region: CompiledRegion) -> None:
+        self._region = region
+        self._makers: dict[str, set[str]] = {}
+        for call in region.calls:
+            for name in () if call.is_triton else call.writes:
+                self._makers.setdefault(name, set()).add(_operator(call.kernel))
+        self._nodes = {node.name: (position, node) for position, node in enumerate(region.aten)}
+        self._items = {(name, node.item): node for node in region.aten if node.item is not None for name in node.inputs}
+
+    def of(self, name: str) -> int | None:
+        """Bytes of the buffer; None where they are not known."""
+        buffer = self._region.buffers.get(name)
+        if buffer is not None and (buffer.bytes is not None or buffer.reuses):
+            return buffer.bytes if buffer.bytes is not None else self.of(buffer.reuses)
+        makers = self._makers.get(name, set())
+        behind = [self._nodes[each] for each in self._region.buffer_nodes.get(name, ()) if each in self._nodes]
+        made = [(position, node) for position, node in behind if _operator(node.target) in makers]
+        if not made:
+            return None
+        _, own = max(made, key=lambda each: each[0])
+        item = self._items.get((own.name, buffer.item)) if buffer is not None and buffer.item is not None else None
+        return own.bytes if item is None else item.bytes
 
 
 def _operator(name: str) -> str:

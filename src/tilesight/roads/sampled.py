@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
-from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion
-from tilesight.capture.inductor.standalone import Operand, StandaloneLaunch, stand_alone
+from tilesight.capture.inductor.graph import CompiledGraph
+from tilesight.capture.inductor.standalone import Operand, StandaloneLaunch, layouts_of, stand_alone
 from tilesight.capture.launches import EngineSession
 from tilesight.capture.scaled import LookingSession, virtual_tensor
 from tilesight.engine import Launch
@@ -27,9 +29,10 @@ def sampled_traffic(graph: CompiledGraph, target: Target) -> tuple[list[KernelTr
     found: list[KernelTraffic | None] = []
     notes: list[str] = []
     for region in graph.regions:
+        layouts = layouts_of(region)
         for call in region.calls:
             try:
-                seen = _sampled(region, call, target, known) if call.is_triton else None
+                seen = _sampled(stand_alone(region, call, layouts), target, known) if call.is_triton else None
             except TilesightError as error:
                 notes.append(f"{call.kernel}: bytes unknown: {error}")
                 found.append(None)
@@ -40,11 +43,9 @@ def sampled_traffic(graph: CompiledGraph, target: Target) -> tuple[list[KernelTr
     return found, (*_told([each for each in known.values() if each is not None]), *dict.fromkeys(notes))
 
 
-def _sampled(
-    region: CompiledRegion, call: Call, target: Target, known: dict[_Key, SampledBytes | None]
-) -> SampledBytes | None:
-    launch = stand_alone(region, call)
-    key = (launch.kernel.source, launch.arguments)
+def _sampled(launch: StandaloneLaunch, target: Target, known: dict[_Key, SampledBytes | None]) -> SampledBytes | None:
+    nameless = [replace(each, buffer="") if isinstance(each, Operand) else each for each in launch.arguments]
+    key = (launch.kernel.source, tuple(nameless))
     if key not in known:
         known[key] = _look(launch, target)
     return known[key]

@@ -100,14 +100,20 @@ class StandaloneLaunch:
         self.loaded.run(*(next(given) if isinstance(each, Operand) else each for each in self.arguments))
 
 
-def stand_alone(region: CompiledRegion, call: Call) -> StandaloneLaunch:
+Layout = tuple[tuple[int, ...], tuple[int, ...]]
+"""Shape and strides in elements."""
+
+
+def stand_alone(region: CompiledRegion, call: Call, layouts: Mapping[str, Layout] | None = None) -> StandaloneLaunch:
     """The call as a launch that needs nothing else of its graph.
 
+    Args:
+        layouts: what `layouts_of` gives for the region, to be had once for many calls
     Raises: UnsupportedError: when a size or layout of it cannot be told
     """
     kernel = next(each for each in region.kernels if each.name == call.kernel)
     loaded = load_kernel(kernel.name, kernel.source)
-    layouts = _layouts(region)
+    layouts = layouts_of(region) if layouts is None else layouts
     names = list(loaded.passed(call.arguments))
     arguments: list[Operand | float] = []
     for parameter, text in zip(names, call.arguments, strict=True):
@@ -120,12 +126,9 @@ def stand_alone(region: CompiledRegion, call: Call) -> StandaloneLaunch:
     return StandaloneLaunch(kernel, loaded, call, tuple(arguments), min(bounds, default=2))
 
 
-_Layout = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-def _layouts(region: CompiledRegion) -> dict[str, _Layout]:
+def layouts_of(region: CompiledRegion) -> dict[str, Layout]:
     """(shape, strides) by name, of aliases, views and extern results too."""
-    found: dict[str, _Layout] = {
+    found: dict[str, Layout] = {
         name: (buffer.shape, buffer.strides) for name, buffer in region.buffers.items() if buffer.bytes is not None
     }
     for name, shape, strides in _ASSERT.findall(region.code):
@@ -138,13 +141,13 @@ def _layouts(region: CompiledRegion) -> dict[str, _Layout]:
     return found
 
 
-def _parse_optional_layout(shape: str, strides: str, sizes: Mapping[str, int]) -> _Layout | None:
+def _parse_optional_layout(shape: str, strides: str, sizes: Mapping[str, int]) -> Layout | None:
     parsed = [parse_optional_sizes(ast.parse(text, mode="eval").body, sizes) for text in (shape, strides)]
     return (parsed[0], parsed[1]) if parsed[0] is not None and parsed[1] is not None else None
 
 
 def _operand(
-    kernel: GeneratedKernel, parameter: str, text: str, layouts: Mapping[str, _Layout], sizes: Mapping[str, int]
+    kernel: GeneratedKernel, parameter: str, text: str, layouts: Mapping[str, Layout], sizes: Mapping[str, int]
 ) -> Operand:
     dtype = _TRITON_DTYPES.get(kernel.signature[parameter].removeprefix("*").removeprefix("k"))
     name, layout = _layout_of(text, layouts, sizes)
@@ -154,7 +157,7 @@ def _operand(
     return Operand(parameter, name, layout[0], layout[1], dtype, _role(kernel, parameter))
 
 
-def _layout_of(text: str, layouts: Mapping[str, _Layout], sizes: Mapping[str, int]) -> tuple[str, _Layout | None]:
+def _layout_of(text: str, layouts: Mapping[str, Layout], sizes: Mapping[str, int]) -> tuple[str, Layout | None]:
     match ast.parse(text, mode="eval").body:
         case ast.Name(id=name):
             return name, layouts.get(name)
