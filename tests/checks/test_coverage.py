@@ -284,3 +284,23 @@ def test_programs_of_several_rounds_that_end_before_the_tensor_does(programs: in
     assert all("reaches 191 where the mask" in finding.message for finding in findings)
     assert all("where a share is all that one program takes" in finding.hint for finding in findings)
     assert int(out) == min(202, 64 * programs)
+
+
+@triton.jit
+def pairs(x, out, n, FIRST: tl.constexpr, BLOCK: tl.constexpr):
+    """Two neighbours an element; one of the two stores goes by the wrong bound."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + i, mask=i < n, other=0.0)
+    tl.store(out + 2 * i, value, mask=i < (n // 2 if FIRST else n))  # first
+    tl.store(out + 2 * i + 1, value, mask=i < (n if FIRST else n // 2))  # second
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_several_stores_the_one_that_keeps_elements_back(first: bool) -> None:
+    def launch():
+        x, out = torch.randn(50), torch.empty(100)
+        pairs[(4,)](x, out, 50, FIRST=first, BLOCK=16)
+        return out
+
+    (found,) = [each for each in check_launch(launch).findings if each.kind == "never-written"]
+    assert found.source.endswith("# first" if first else "# second")

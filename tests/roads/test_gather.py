@@ -70,3 +70,27 @@ def test_what_most_launches_show_comes_first_of_its_level() -> None:
         ("grid", 2),
         ("race", 1),
     ]
+
+
+@triton.jit
+def pairs_of(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + i, mask=i < n, other=0.0)
+    tl.store(out + 2 * i, value, mask=i < n)
+    tl.store(out + 2 * i + 1, value, mask=2 * i + 1 < n)  # half of them
+
+
+def doubled_up(x: torch.Tensor) -> torch.Tensor:
+    x, out = x.contiguous(), torch.empty(2 * x.numel())
+    pairs_of[(1,)](x, out, x.numel(), BLOCK=triton.next_power_of_2(max(1, x.numel())))
+    return out
+
+
+def test_a_tensor_that_is_not_filled_is_one_finding_at_the_store_that_most_runs_show() -> None:
+    """With one element 2 * i + 1 < n is never true, and Triton leaves that store out."""
+    case = Case(eager=lambda x: x.repeat_interleave(2), hand=doubled_up, inputs="f32[5]")
+    (found,) = [each for each in check(case, shapes="1;5;7", dtypes="f32").findings if each.kind == "never-written"]
+    assert found.source.endswith("# half of them")
+    plain = [each for each in check(case, shapes="1;5;7", dtypes="f32").cases if each.strides == "contiguous"]
+    assert all(each.ok is False for each in plain)
+    assert found.case_count >= 3

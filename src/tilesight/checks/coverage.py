@@ -15,9 +15,11 @@ from tilesight.checks.footprint import Footprint
 from tilesight.checks.grids import shape_text, too_few, touched_units, worst
 from tilesight.checks.place import line_of, name_of
 from tilesight.checks.reach import MaskReach, Reach
+from tilesight.checks.replay import Replay
 from tilesight.checks.shadow import ShadowRegion
+from tilesight.checks.withheld import withholding_store
 from tilesight.engine.launch import Launch, Memory
-from tilesight.ir.module import Module, Operation
+from tilesight.ir.module import Operation
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +29,7 @@ class Output:
     Args:
         memory: the tensor
         launch: the launch
-        operation: its first store to the tensor
+        operation: its store to the tensor, of several the one whose mask keeps back what is missing, or the first
         short: the comparison of the store's mask that the grid does not exhaust, with its reach
         shortage: the axis that ends early, where the programs' own stores tell it
         may_end_early: no order of the programs' stores settles it, and each of them stored something
@@ -54,8 +56,12 @@ class Output:
         return np.flatnonzero(~region.view_of(self.memory, flags).all(axis=-1).reshape(-1))
 
 
-def note_written(footprint: Footprint, reach: MaskReach, module: Module, launch: Launch) -> list[Output]:
-    """Set the flags of what the launch wrote; the outputs that are not full yet."""
+def note_written(footprint: Footprint, reach: MaskReach, replay: Replay) -> list[Output]:
+    """Set the flags of what the launch wrote; the outputs that are not full yet.
+
+    Raises: TilesightError: as `engine.execute`
+    """
+    module, launch = replay.module, replay.launch
     outputs: list[Output] = []
     regions = {id(region): region for region in footprint.regions.values()}
     short = worst(reach.fallen_short())
@@ -68,9 +74,11 @@ def note_written(footprint: Footprint, reach: MaskReach, module: Module, launch:
                 if stores and not region.view_of(memory, touched).all() and region.view_of(memory, touched).any():
                     branch = turning_branch(module, stores) if _has_absent(region, launch) else None
                     output = Output(memory, launch, stores[0], short, dealing=dealing_of(module), branch=branch)
-                    shortage, is_settled = find_shortage(region, memory, output.missing(), launch)
+                    missing = output.missing()
+                    shortage, is_settled = find_shortage(region, memory, missing, launch)
                     may_end_early = not is_settled and bool(footprint.active_programs.all())
-                    outputs.append(replace(output, shortage=shortage, may_end_early=may_end_early))
+                    store = withholding_store(replay, memory, stores, missing)
+                    outputs.append(replace(output, operation=store, shortage=shortage, may_end_early=may_end_early))
     return outputs
 
 

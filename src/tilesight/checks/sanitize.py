@@ -80,7 +80,7 @@ class Sanitizer:
         replay, footprint = self._replay, self._footprint
         module, launch = replay.module, replay.launch
         found = find_reads_of_nothing(replay, footprint)
-        self.outputs = note_written(footprint, self._reach, module, launch)
+        self.outputs = note_written(footprint, self._reach, replay)
         found += self._overflow.findings(replay)
         found += [each for each in self._bounds.findings() if not self._overflow.explains(each)]
         aliased = clashes_across_arguments(footprint, module, launch)
