@@ -8,22 +8,30 @@ from __future__ import annotations
 
 from tilesight.kernels.add import add, add_relu
 from tilesight.kernels.cross_entropy import cross_entropy
+from tilesight.kernels.cumsum import cumsum
 from tilesight.kernels.gated import geglu, swiglu
 from tilesight.kernels.layer_norm import layer_norm
+from tilesight.kernels.reduction import argmax, max, sum
 from tilesight.kernels.rms_norm import add_rms_norm, rms_norm
 from tilesight.kernels.rope import rope
 from tilesight.kernels.softmax import log_softmax, softmax
+from tilesight.kernels.transpose import transpose
 
 __all__ = [
     "add",
     "add_relu",
     "add_rms_norm",
+    "argmax",
     "cross_entropy",
+    "cumsum",
     "geglu",
     "layer_norm",
     "log_softmax",
+    "max",
     "rms_norm",
     "rope",
     "softmax",
+    "sum",
     "swiglu",
+    "transpose",
 ]
