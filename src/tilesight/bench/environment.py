@@ -1,0 +1,66 @@
+"""What a run was made on: the device, its clocks, power and temperature, the versions, the date."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import subprocess
+from importlib import metadata
+
+import torch
+
+from tilesight.bench.model import DeviceState, Environment
+from tilesight.targets import target, target_names
+
+PACKAGES = ("tilesight", "torch", "triton", "numpy", "liger-kernel", "flag-gems", "quack-kernels", "flash-attn")
+QUERY = ("clocks.sm", "clocks.mem", "power.draw", "temperature.gpu", "driver_version")
+
+
+def environment_of(device: str, command: str) -> Environment:
+    """Of `cuda` or `cpu`, now."""
+    is_gpu = device == "cuda"
+    name = torch.cuda.get_device_name() if is_gpu else platform.processor() or platform.machine()
+    state, driver = read_state() if is_gpu else (DeviceState(), "")
+    return Environment(
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        command=command,
+        device=name,
+        is_gpu=is_gpu,
+        driver=driver,
+        versions={"python": platform.python_version(), **_versions()},
+        datasheet_gb_per_s=_datasheet_gb_per_s(name) if is_gpu else None,
+        before=state,
+    )
+
+
+def _versions() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {**found, "torch": str(torch.version.__version__)}
+
+
+def _datasheet_gb_per_s(device: str) -> float | None:
+    known = {target(name).device_name: target(name).hbm_gb_per_s for name in target_names()}
+    return known.get(device)
+
+
+def read_state() -> tuple[DeviceState, str]:
+    """The first GPU's state and its driver's version, as `nvidia-smi` reports them; nothing where it is missing."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits", "--id=0"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError):
+        return DeviceState(), ""
+    fields = [field.strip() for field in answer.strip().splitlines()[0].split(",")]
+    return DeviceState(*(_number(field) for field in fields[:4])), fields[4]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

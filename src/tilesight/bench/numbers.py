@@ -1,0 +1,87 @@
+"""Numbers before times: a provider's outputs or gradients against float64, at what is timed and beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from tilesight.bench.model import NumberCheck
+from tilesight.bench.operators import Draw, Function, Operator, Shape, outputs_of
+from tilesight.bench.providers import backward_call, call_of
+from tilesight.capture.numerics import flatten, judge, reference_outputs
+from tilesight.errors import InputError
+
+Reference = Sequence[torch.Tensor]
+
+
+def reference_of(operator: Operator, inputs: Sequence[Any]) -> Reference:
+    """Outputs, or gradients, computed in float64."""
+    function = operator.reference or operator.eager
+    if not operator.is_backward:
+        return reference_outputs(function, inputs)
+    wide = [_widened(value) for value in inputs]
+    dtypes = [each.dtype for each in outputs_of(operator.eager, inputs)]
+    return flatten(backward_call(function, wide, dtypes)())
+
+
+def _widened(value: Any) -> Any:
+    is_float = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+    return value.to(torch.float64) if is_float else value
+
+
+def check_as_timed(operator: Operator, function: Function, inputs: Sequence[Any], reference: Reference) -> NumberCheck:
+    """At the shape that is timed; exceptions of the provider pass."""
+    verdict = judge(call_of(operator, function, inputs)(), reference)
+    return NumberCheck("as timed", verdict.ok, verdict.max_error, verdict.tolerance)
+
+
+def check_beside(operator: Operator, make: Callable[[], Function], shape: Shape, draw: Draw) -> list[NumberCheck]:
+    """At odd sizes, and where rows are followed by gaps; a provider that refuses them is no wrong one.
+
+    Args:
+        make: the provider's function; it may compile
+        shape: its first rows are taken, for the path that the timed shape takes
+    """
+    if not operator.odd_shapes:
+        return []
+    strided = replace(draw, is_strided=True)
+    few = (min(shape[0], 7), *shape[1:]) if len(shape) > 1 else shape
+    return [
+        _checked("odd sizes", operator, make, [operator.inputs(odd, draw) for odd in operator.odd_shapes]),
+        _checked("strided rows", operator, make, [operator.inputs(few, strided)]),
+    ]
+
+
+def _checked(
+    what: str, operator: Operator, make: Callable[[], Function], all_inputs: Sequence[Sequence[Any]]
+) -> NumberCheck:
+    worst = NumberCheck(what, True, 0.0)
+    for inputs in all_inputs:
+        torch.compiler.reset()
+        try:
+            verdict = judge(call_of(operator, make(), inputs)(), reference_of(operator, inputs))
+        except InputError as error:
+            return NumberCheck(what, False, reason=str(error))
+        except Exception as error:
+            return NumberCheck(what, None, reason=first_line(error))
+        if verdict.max_error >= (worst.max_error or 0.0):
+            worst = NumberCheck(what, verdict.ok and worst.ok, verdict.max_error, verdict.tolerance)
+    return worst
+
+
+def first_line(error: BaseException) -> str:
+    """An exception as one short line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:160]}" if lines else type(error).__name__
+
+
+def count_kernels(call: Callable[[], Any]) -> int:
+    """Kernels that one call launches on the GPU, counted by CUPTI through torch's profiler; copies and fills count."""
+    profiler: Any = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+    with profiler:
+        call()
+        torch.cuda.synchronize()
+    return sum(event.device_type.name == "CUDA" for event in profiler.events())

@@ -1,0 +1,174 @@
+"""One bench run: the roof of the run, then case after case, numbers first and times after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from tilesight.bench.clocks import Clock, CudaClock, WallClock, interleave
+from tilesight.bench.environment import environment_of, read_state
+from tilesight.bench.model import BenchCase, BenchRun, Measured, Timing
+from tilesight.bench.numbers import check_as_timed, check_beside, count_kernels, first_line, reference_of
+from tilesight.bench.operators import COPY, Draw, Function, Operator, Shape
+from tilesight.bench.providers import COMPILED, call_of, choose_providers, function_of
+from tilesight.errors import InputError
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
+MOST_INPUT_SETS = 256
+L2_TIMES = 3
+"""Input sets of a short call together are at least this many times L2."""
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """How a run measures.
+
+    Args:
+        device: `cuda` or `cpu`
+        samples: of each provider in each case
+        providers: names; all that there are when empty
+        dtype: of the inputs, a name in `DTYPES`
+        seed: of the random inputs
+    """
+
+    device: str = "cuda"
+    samples: int = 30
+    providers: tuple[str, ...] = ()
+    dtype: str = "bfloat16"
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raises: InputError: for what can't be measured here"""
+        if self.dtype not in DTYPES:
+            raise InputError(f"dtype {self.dtype}", where="--dtype", expected=f"one of {', '.join(DTYPES)}")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise InputError(
+                "no GPU is here", where="tilesight bench", expected="an NVIDIA GPU",
+                next_step="pass --device cpu to try the bench without one; its times are then a CPU's",
+            )  # fmt: skip
+        if self.samples < 1:
+            raise InputError(f"{self.samples} samples", where="--samples", expected="at least 1")
+
+
+Work = tuple[Operator, Shape]
+Heard = Callable[[str], None]
+"""Told what is measured next."""
+
+
+def shapes_of(operator: Operator, options: BenchOptions, shapes: Sequence[Shape]) -> Sequence[Shape]:
+    """The shapes that were asked for, or the operator's own for the device."""
+    return shapes or (operator.gpu_shapes if options.device == "cuda" else operator.cpu_shapes)
+
+
+def bench(work: Sequence[Work], options: BenchOptions, command: str = "", heard: Heard = print) -> BenchRun:
+    """Measure every operator at every shape on this machine.
+
+    Raises: InputError: as `BenchOptions.check`
+    """
+    options.check()
+    environment = environment_of(options.device, command)
+    heard("the roof: a large copy")
+    copy = measure_case(COPY, shapes_of(COPY, options, ())[0], replace(options, providers=("eager",)))
+    timing = copy.measured[0].timing
+    cases = list(_measured_one_by_one(work, options, heard))
+    after = read_state()[0] if options.device == "cuda" else environment.after
+    roof = None if timing is None else copy.gb_per_s(timing)
+    notes = () if options.device == "cuda" else (CPU_NOTE,)
+    return BenchRun(replace(environment, copy_gb_per_s=roof, after=after), cases, notes=notes)
+
+
+CPU_NOTE = "Measured on a CPU: hand-written kernels ran on the engine, and no time says anything about a GPU."
+
+
+def _measured_one_by_one(work: Sequence[Work], options: BenchOptions, heard: Heard) -> Iterator[BenchCase]:
+    seen: set[str] = set()
+    for number, (operator, shape) in enumerate(work, 1):
+        heard(f"{number} of {len(work)}: {operator.name} {'x'.join(map(str, shape))} {options.dtype}")
+        yield measure_case(operator, shape, options, compiled_beside=operator.name not in seen)
+        seen.add(operator.name)
+
+
+def measure_case(operator: Operator, shape: Shape, options: BenchOptions, *, compiled_beside: bool = True) -> BenchCase:
+    """One operator at one shape: each provider's numbers against float64, then the times of those that are right.
+
+    Args: compiled_beside: whether torch.compile's numbers are checked at odd sizes and strided rows too, which
+        compiles them all
+    """
+    torch.compiler.reset()
+    draw = Draw(DTYPES[options.dtype], options.device, options.seed)
+    inputs = operator.inputs(shape, draw)
+    names = choose_providers(operator, options.providers)
+    reference = reference_of(operator, inputs)
+    found = {name: _checked(operator, name, inputs, reference) for name in names}
+    del reference
+    right = {name: function for name, (function, measured) in found.items() if function and measured.ok}
+    timings = _timed(operator, shape, right, draw)(options.samples) if right else {}
+    measured = [_with_timing(found[name][1], timings.get(name)) for name in names]
+    for place, each in enumerate(measured):
+        if each.timing is not None and (compiled_beside or each.provider not in COMPILED):
+            beside = check_beside(operator, partial(function_of, operator, each.provider), shape, draw)
+            measured[place] = replace(each, checks=(*each.checks, *beside))
+    flops = operator.flops(shape) if operator.flops else None
+    return BenchCase(operator.name, tuple(shape), options.dtype, operator.ideal_bytes(inputs), flops, tuple(measured))
+
+
+def _checked(
+    operator: Operator, name: str, inputs: Sequence[Any], reference: Sequence[torch.Tensor]
+) -> tuple[Function | None, Measured]:
+    try:
+        function = function_of(operator, name)
+    except ImportError as error:
+        return None, Measured(name, reason=f"not installed: {first_line(error)}")
+    try:
+        check = check_as_timed(operator, function, inputs, reference)
+    except torch.cuda.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        return None, Measured(name, reason="out of memory")
+    except Exception as error:
+        return None, Measured(name, reason=first_line(error))
+    wrong = "" if check.ok else f"wrong numbers: off by {check.max_error:.1e}, allowed {check.tolerance:.1e}"
+    return function, Measured(name, (check,), reason=wrong)
+
+
+def _timed(
+    operator: Operator, shape: Shape, functions: dict[str, Function], draw: Draw
+) -> Callable[[int], dict[str, Timing]]:
+    """Prepares every provider on the same sets of inputs; the function that samples them."""
+    clock: Clock = CudaClock(_l2_bytes()) if draw.device == "cuda" else WallClock()
+    first = operator.inputs(shape, draw)
+    count = _input_sets(operator.ideal_bytes(first)) if draw.device == "cuda" else 2
+    sets = [first, *(operator.inputs(shape, replace(draw, seed=draw.seed + each)) for each in range(1, count))]
+    samplers = {
+        name: clock.prepare([call_of(operator, function, inputs) for inputs in sets])
+        for name, function in functions.items()
+    }
+
+    def sample(samples: int) -> dict[str, Timing]:
+        timings = interleave(samplers, samples, count)
+        if draw.device != "cuda":
+            return timings
+        kernels = {name: count_kernels(call_of(operator, functions[name], first)) for name in timings}
+        return {name: replace(timing, kernels=kernels[name]) for name, timing in timings.items()}
+
+    return sample
+
+
+def _l2_bytes() -> int:
+    return int(torch.cuda.get_device_properties(0).L2_cache_size)
+
+
+def _input_sets(bytes_a_call: int) -> int:
+    """Enough sets that L2 holds none when its turn comes again, and two at least, so that data changes."""
+    return min(MOST_INPUT_SETS, max(2, math.ceil(L2_TIMES * _l2_bytes() / max(1, bytes_a_call))))
+
+
+def _with_timing(measured: Measured, timing: Timing | None) -> Measured:
+    """A call that launched nothing is none."""
+    if timing is not None and timing.kernels == 0:
+        return replace(measured, reason="a call launched no kernel")
+    return replace(measured, timing=timing)
