@@ -9,6 +9,8 @@ from __future__ import annotations
 from tilesight.kernels.add import add, add_relu
 from tilesight.kernels.cross_entropy import cross_entropy
 from tilesight.kernels.cumsum import cumsum
+from tilesight.kernels.dropout import dropout
+from tilesight.kernels.embedding import embedding
 from tilesight.kernels.gated import geglu, swiglu
 from tilesight.kernels.layer_norm import layer_norm
 from tilesight.kernels.reduction import argmax, max, sum
@@ -24,6 +26,8 @@ __all__ = [
     "argmax",
     "cross_entropy",
     "cumsum",
+    "dropout",
+    "embedding",
     "geglu",
     "layer_norm",
     "log_softmax",
