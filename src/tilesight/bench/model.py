@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
+NOT_INSTALLED = "not installed"
+"""Begins the reason of a peer that is not here."""
+
 Method = Literal["graph", "events", "wall"]
 """How device time was taken: a replayed CUDA graph, a pair of events, or the wall clock of a CPU."""
 

@@ -12,7 +12,7 @@ import torch
 
 from tilesight.bench.clocks import Clock, CudaClock, WallClock, interleave
 from tilesight.bench.environment import environment_of, read_state
-from tilesight.bench.model import BenchCase, BenchRun, Measured, Timing
+from tilesight.bench.model import NOT_INSTALLED, BenchCase, BenchRun, Measured, Timing
 from tilesight.bench.numbers import check_as_timed, check_beside, count_kernels, first_line, reference_of
 from tilesight.bench.operators import COPY, Draw, Function, Operator, Shape
 from tilesight.bench.providers import COMPILED, call_of, choose_providers, function_of
@@ -123,7 +123,7 @@ def _checked(
     try:
         function = function_of(operator, name)
     except ImportError as error:
-        return None, Measured(name, reason=f"not installed: {first_line(error)}")
+        return None, Measured(name, reason=f"{NOT_INSTALLED}: {first_line(error)}")
     try:
         check = check_as_timed(operator, function, inputs, reference)
     except torch.cuda.OutOfMemoryError:

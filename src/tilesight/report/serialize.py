@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import cast
 
+from tilesight.bench.model import BenchCase, BenchDiff, BenchRun, Measured
+from tilesight.bench.statistics import quantiles
 from tilesight.capture.inductor.timeline import Timeline
 from tilesight.checks.finding import Finding, page_of
 from tilesight.ledger.model import AccessRow
@@ -28,7 +30,7 @@ from tilesight.roads.model import (
     Trace,
 )
 
-Record = Observation | Observations | Trace | Comparison | ScriptRun | Check | ObservationDiff
+Record = Observation | Observations | Trace | Comparison | ScriptRun | Check | ObservationDiff | BenchRun | BenchDiff
 Json = dict[str, object]
 
 
@@ -53,6 +55,57 @@ def to_dict(record: Record) -> Json:
             return _check(record)
         case ObservationDiff():
             return _diff(record)
+        case BenchRun():
+            return _bench(record)
+        case BenchDiff():
+            return _bench_diff(record)
+
+
+def _bench(run: BenchRun) -> Json:
+    return {
+        "number": run.number,
+        "environment": plain(run.environment),
+        "cases": [_bench_case(case) for case in run.cases],
+        "notes": list(run.notes),
+    }
+
+
+def _bench_case(case: BenchCase) -> Json:
+    return {
+        "operator": case.operator,
+        "shape": list(case.shape),
+        "dtype": case.dtype,
+        "ideal_bytes": case.ideal_bytes,
+        "flops": case.flops,
+        "providers": {each.provider: _measured(case, each) for each in case.measured},
+    }
+
+
+def _measured(case: BenchCase, measured: Measured) -> Json:
+    timing = measured.timing
+    low, middle, high = (None, None, None) if timing is None else quantiles(timing.device_s)
+    return {
+        "ok": measured.ok,
+        "checks": [plain(check) for check in measured.checks],
+        "reason": measured.reason,
+        "p10_s": low,
+        "p50_s": middle,
+        "p90_s": high,
+        "gb_per_s": None if timing is None else case.gb_per_s(timing),
+        "tflop_per_s": None if timing is None else case.tflop_per_s(timing),
+        "host_s": None if timing is None else timing.host_median_s,
+        "timing": plain(timing),
+    }
+
+
+def _bench_diff(diff: BenchDiff) -> Json:
+    return {
+        "before": {"number": diff.before.number, "environment": plain(diff.before.environment)},
+        "after": {"number": diff.after.number, "environment": plain(diff.after.environment)},
+        "changes": [plain(change) for change in diff.changes],
+        "only_before": list(diff.only_before),
+        "only_after": list(diff.only_after),
+    }
 
 
 def traces_to_dict(traces: Sequence[Trace]) -> Json:

@@ -21,6 +21,7 @@ SHOWN_KERNELS = 3
 """Sources are printed up to this many kernels; more are left to the HTML report."""
 SHOWN_ROWS = 20
 SHOWN_GUARDS = 6
+SHOWN_TIMES = 200
 SHOWN_SHAPES = 48
 """Rows of the correctness matrix: all of those that are planned."""
 
@@ -68,6 +69,9 @@ def _body(words: Catalogue, shown: ReportView) -> list[RenderableType]:
     parts += _tables(words, ("numerics", shown.numerics))
     if shown.matrix:
         parts += _section(words, "matrix", *(line for each in shown.matrix for line in _matrix_lines(words, each)))
+    if shown.times:
+        lines = (line for each in shown.times for line in table_lines(words, each, SHOWN_TIMES))
+        parts += _section(words, "times", *lines)
     for number, each in enumerate(shown.changes):
         content = table_lines(words, each, SHOWN_SHAPES)
         parts += content if number else _section(words, "changes", *content)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tilesight.bench.model import BenchDiff, BenchRun
 from tilesight.report.catalogue import Catalogue, Lang
 from tilesight.report.serialize import Record
+from tilesight.report.view_bench import bench_diff_view, bench_view
 from tilesight.report.view_check import check_view
 from tilesight.report.view_comparison import comparison_view, script_view
 from tilesight.report.view_diff import diff_view
@@ -39,3 +41,7 @@ def view(record: Record, lang: Lang = "en") -> ReportView:
             return check_view(words, record)
         case ObservationDiff():
             return diff_view(words, record)
+        case BenchRun():
+            return bench_view(words, record)
+        case BenchDiff():
+            return bench_diff_view(words, record)

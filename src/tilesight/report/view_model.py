@@ -316,6 +316,14 @@ class TextDiff:
 
 
 @dataclass(frozen=True)
+class Plot:
+    """A plot as a whole SVG element, and its title."""
+
+    title: str
+    svg: str
+
+
+@dataclass(frozen=True)
 class ReportView:
     """Everything one report shows, in the order it is shown; empty parts are left out.
 
@@ -332,6 +340,8 @@ class ReportView:
     is_checked: bool = False
     numerics: Table | None = None
     matrix: tuple[Table, ...] = ()
+    times: tuple[Table, ...] = ()
+    plots: tuple[Plot, ...] = ()
     graph: GraphPicture | None = None
     chain: Chain | None = None
     code: Code | None = None

@@ -1,0 +1,82 @@
+"""The measured road: operators by name, on this GPU or over a Ray cluster, into the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilesight.bench.model import BenchRun
+from tilesight.bench.operators import OPERATORS, Operator, Shape, find_operator
+from tilesight.bench.providers import known_providers
+from tilesight.bench.run import BenchOptions, bench, shapes_of
+from tilesight.bench.store import save_run
+from tilesight.errors import InputError
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a command line asks for.
+
+    Args:
+        cases: operators and `FILE.py:CASE`; all operators when empty
+        shapes: such as `8192x16384,1024x131072`; the operators' own when None
+        dtype: bfloat16 on a GPU and float32 on a CPU when None
+        executor: `local` or `ray`
+    """
+
+    cases: tuple[str, ...] = ()
+    shapes: str | None = None
+    dtype: str | None = None
+    providers: tuple[str, ...] = ()
+    samples: int = 30
+    device: str = "cuda"
+    executor: str = "local"
+
+
+def bench_named(wanted: Wanted, store: str, command: str = "", heard: Callable[[str], None] = print) -> BenchRun:
+    """Measure, keep the run in the store, and return it with its number.
+
+    Raises: InputError: for a name, shape, dtype or provider that is none, or without the device
+    """
+    dtype = wanted.dtype or ("bfloat16" if wanted.device == "cuda" else "float32")
+    options = BenchOptions(wanted.device, wanted.samples, wanted.providers, dtype)
+    options.check()
+    names = wanted.cases or tuple(OPERATORS)
+    operators = [find_operator(name) for name in names]
+    known_providers(wanted.providers, operators)
+    shapes = parse_shapes(wanted.shapes)
+    work = [(operator, shape) for operator in operators for shape in shapes_of(operator, options, shapes)]
+    if wanted.executor == "ray":
+        run = _on_cluster(
+            dict(zip([each.name for each in operators], names, strict=True)), work, options, command, heard
+        )
+    else:
+        run = bench(work, options, command, heard)
+    return save_run(run, store)
+
+
+def _on_cluster(
+    names: dict[str, str],
+    work: Sequence[tuple[Operator, Shape]],
+    options: BenchOptions,
+    command: str,
+    heard: Callable[[str], None],
+) -> BenchRun:
+    from tilesight.bench.ray_cluster import bench_on_cluster
+
+    return bench_on_cluster([(names[operator.name], shape) for operator, shape in work], options, command, heard)
+
+
+def parse_shapes(text: str | None) -> list[tuple[int, ...]]:
+    """`8192x16384,4096` as tuples.
+
+    Raises: InputError: for anything else
+    """
+    if text is None:
+        return []
+    found = [part.strip() for part in text.split(",")]
+    for part in found:
+        if not re.fullmatch(r"\d+(x\d+)*", part):
+            raise InputError(f"{part!r}", where="--shapes", expected="shapes such as 8192x16384,1024x131072")
+    return [tuple(map(int, part.split("x"))) for part in found]
