@@ -72,6 +72,7 @@ class Operator:
         gpu_shapes: what a GPU is asked for when nothing else is said
         cpu_shapes: the same for a CPU
         odd_shapes: numbers are checked at these too
+        is_of_one_shape: a user's case, whose inputs are what they are
     """
 
     name: str
@@ -86,6 +87,7 @@ class Operator:
     gpu_shapes: tuple[Shape, ...] = tuple((ROWS_GPU // columns, columns) for columns in COLUMNS)
     cpu_shapes: tuple[Shape, ...] = SMALL
     odd_shapes: tuple[Shape, ...] = ODD
+    is_of_one_shape: bool = False
 
     def ideal_bytes(self, inputs: Sequence[Any]) -> int:
         """Each input once and each output once; backward the outputs' gradients, the saved inputs, the inputs'
@@ -204,5 +206,5 @@ def of_case(case: Case, name: str) -> Operator:
     shape = next((tuple(value.shape) for value in flatten(case.make_inputs())), ())
     return Operator(
         case.name or name, inputs, case.eager, hand if case.hand else None, reference=case.reference,
-        gpu_shapes=(shape,), cpu_shapes=(shape,), odd_shapes=(),
+        gpu_shapes=(shape,), cpu_shapes=(shape,), odd_shapes=(), is_of_one_shape=True,
     )  # fmt: skip

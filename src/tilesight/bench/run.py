@@ -16,6 +16,8 @@ from tilesight.bench.model import NOT_INSTALLED, BenchCase, BenchRun, Measured, 
 from tilesight.bench.numbers import check_as_timed, check_beside, count_kernels, first_line, reference_of
 from tilesight.bench.operators import COPY, Draw, Function, Operator, Shape
 from tilesight.bench.providers import COMPILED, call_of, choose_providers, function_of
+from tilesight.capture.numerics import flatten
+from tilesight.capture.tensors import dtype_name
 from tilesight.errors import InputError
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
@@ -61,8 +63,9 @@ Heard = Callable[[str], None]
 
 
 def shapes_of(operator: Operator, options: BenchOptions, shapes: Sequence[Shape]) -> Sequence[Shape]:
-    """The shapes that were asked for, or the operator's own for the device."""
-    return shapes or (operator.gpu_shapes if options.device == "cuda" else operator.cpu_shapes)
+    """The shapes that were asked for, or the operator's own for the device; a user's case has one."""
+    own = operator.gpu_shapes if options.device == "cuda" else operator.cpu_shapes
+    return own if operator.is_of_one_shape else shapes or own
 
 
 def bench(work: Sequence[Work], options: BenchOptions, command: str = "", heard: Heard = print) -> BenchRun:
@@ -114,7 +117,15 @@ def measure_case(operator: Operator, shape: Shape, options: BenchOptions, *, com
             beside = check_beside(operator, partial(function_of, operator, each.provider), shape, draw)
             measured[place] = replace(each, checks=(*each.checks, *beside))
     flops = operator.flops(shape) if operator.flops else None
-    return BenchCase(operator.name, tuple(shape), options.dtype, operator.ideal_bytes(inputs), flops, tuple(measured))
+    return BenchCase(
+        operator.name, tuple(shape), dtype_of(inputs), operator.ideal_bytes(inputs), flops, tuple(measured)
+    )
+
+
+def dtype_of(inputs: Sequence[Any]) -> str:
+    """The dtype of the first floating-point input, else of the first one."""
+    tensors = flatten(inputs)
+    return dtype_name(next((each for each in tensors if each.dtype.is_floating_point), tensors[0]).dtype)
 
 
 def _checked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from tilesight.bench.model import BenchCase, Environment
@@ -16,18 +17,18 @@ SIZE = (8.0, 3.6)
 
 def plot_of(words: Catalogue, cases: Sequence[BenchCase], environment: Environment) -> str:
     """An SVG text: GB/s, or TFLOP/s where the operator has FLOPs, over the shapes in the order of the run."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
+    matplotlib: Any = import_module("matplotlib")
+    figures: Any = import_module("matplotlib.figure")
 
     names = list(dict.fromkeys(each.provider for case in cases for each in case.measured if each.timing))
     peers = [name for name in names if name not in COLOURS]
     colours = {**COLOURS, **{name: PEERS[place % len(PEERS)] for place, name in enumerate(peers)}}
-    with rc_context({"svg.fonttype": "path", "svg.hashsalt": "tilesight", "font.family": "DejaVu Sans"}):
-        figure: Any = Figure(figsize=SIZE, layout="constrained")
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "tilesight", "font.family": "DejaVu Sans"}):
+        figure = figures.Figure(figsize=SIZE, layout="constrained")
         axes = figure.add_subplot()
         for name in names:
             _line(axes, cases, name, colours[name])
-        if environment.copy_gb_per_s and cases[0].flops is None:
+        if environment.is_gpu and environment.copy_gb_per_s and cases[0].flops is None:
             axes.axhline(environment.copy_gb_per_s, color="#444444", linestyle="--", linewidth=1, label="copy")
         _label(axes, cases)
         file = io.StringIO()

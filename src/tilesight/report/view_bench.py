@@ -115,7 +115,7 @@ def _row(words: Catalogue, case: BenchCase, measured: Measured, environment: Env
     low, middle, high = quantiles(timing.device_s)
     tflops = case.tflop_per_s(timing)
     rate = case.gb_per_s(timing)
-    roof = environment.copy_gb_per_s
+    roof = environment.copy_gb_per_s if environment.is_gpu else None
     return row | {
         "median": Cell(seconds_text(middle), tone="good" if measured is case.best else "plain"),
         "spread": Cell(f"{seconds_text(low)} – {seconds_text(high)}", words("samples", count=len(timing.device_s))),
