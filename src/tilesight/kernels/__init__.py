@@ -13,6 +13,7 @@ from tilesight.kernels.dropout import dropout
 from tilesight.kernels.embedding import embedding
 from tilesight.kernels.gated import geglu, swiglu
 from tilesight.kernels.layer_norm import layer_norm
+from tilesight.kernels.linear_cross_entropy import linear_cross_entropy
 from tilesight.kernels.reduction import argmax, max, sum
 from tilesight.kernels.rms_norm import add_rms_norm, rms_norm
 from tilesight.kernels.rope import rope
@@ -30,6 +31,7 @@ __all__ = [
     "embedding",
     "geglu",
     "layer_norm",
+    "linear_cross_entropy",
     "log_softmax",
     "max",
     "rms_norm",

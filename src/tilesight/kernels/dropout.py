@@ -30,7 +30,7 @@ def dropped_elements(
     mask = lane < tl.minimum(elements - first, BLOCK).to(tl.int32)
     quad = tl.program_id(0).to(tl.int64) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)
     low = quad.to(tl.uint32)
-    a, b, c, d = tl.philox(tl.load(seed_ptr), low, (quad >> 32).to(tl.uint32), low * 0, low * 0)
+    a, b, c, d = tl.philox(tl.load(seed_ptr), low, (quad >> 32).to(tl.uint32), low * 0, low * 0)  # pyright: ignore[reportGeneralTypeIssues]
     words = tl.reshape(tl.join(tl.join(a, c), tl.join(b, d)), (BLOCK,))
     x = widened(tl.load(x_ptr + first + lane, mask, other=0.0, eviction_policy=HINT))
     y = x * tl.where(words.to(tl.int64) >= THRESHOLD, tl.full((), SCALE, x.dtype), 0.0)
