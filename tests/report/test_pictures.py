@@ -116,6 +116,24 @@ def test_operators_are_matched_by_name_line_and_order() -> None:
     }
 
 
+def test_each_graph_has_its_own_operators_and_buffers() -> None:
+    """Forward and backward both have an `add` and a `buf0`."""
+
+    def add(label: str) -> GraphOp:
+        return GraphOp("add", "aten.add.Tensor", ("x",), (4,), "float32", f"{label}.py:1", graph=label, label=label)
+
+    def kernel(label: str, *, writes: tuple[str, ...] = (), reads: tuple[str, ...] = ()) -> Kernel:
+        return Kernel(f"triton_{label}", "triton", ("aten.add",), writes=writes, reads=reads, graph=label, label=label)
+
+    ops = (add("forward"), add("backward"))
+    kernels = (kernel("forward", writes=("buf0",)), kernel("backward", reads=("buf0",)))
+    picture = graph(replace(samples.observation(), graph=Graph(ops), kernels=kernels))
+    titles = [box.title.split(" = ")[0] for box in picture.boxes if box.kind == "op"]
+    assert titles == ["forward.add", "backward.add"]
+    assert [box.band for box in picture.boxes if box.kind == "op"] == [0, 1]
+    assert not [edge for edge in picture.edges if edge.kind == "trip"]  # two tensors that are called alike
+
+
 def test_decomposed_operators_follow_their_line_and_constants_their_reader() -> None:
     def op(name: str, target: str, inputs: tuple[str, ...], source: str) -> GraphOp:
         return GraphOp(name, target, inputs, (4,), "float32", source)

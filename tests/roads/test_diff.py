@@ -180,3 +180,37 @@ def test_a_file_that_holds_no_observation_is_refused_in_one_sentence(
 def test_a_diff_stands_alone() -> None:
     result = CliRunner().invoke(app, ["observe", "f.py:g", "--diff", "a.json", "b.json"])
     assert result.exit_code == 2 and "--diff A.json B.json stands alone" in result.stderr
+
+
+def diff_exit(folder: Path, a: dict[str, Any], b: dict[str, Any], *options: str) -> tuple[int, str]:
+    paths = [folder / "a.json", folder / "b.json"]
+    for path, data in zip(paths, (a, b), strict=True):
+        path.write_text(json.dumps(data))
+    result = CliRunner().invoke(app, ["observe", "--diff", *map(str, paths), *options])
+    return result.exit_code, result.stderr
+
+
+def test_more_bytes_or_calls_end_with_1_where_asked(tmp_path: Path) -> None:
+    assert diff_exit(tmp_path, seen(before), seen(with_sum)) == (0, "")
+    code, told = diff_exit(tmp_path, seen(before), seen(with_sum), "--fail-on-more")
+    assert code == 1 and "kernels and library calls: 1 before, 2 now" in told and "compiled bytes: " in told
+    assert diff_exit(tmp_path, seen(with_sum), seen(before), "--fail-on-more") == (0, "")
+    assert diff_exit(tmp_path, seen(before), seen(before), "--fail-on-more") == (0, "")
+
+
+def test_more_bytes_alone_and_bytes_that_are_not_known_end_with_1(tmp_path: Path) -> None:
+    more, unknown = (json.loads(json.dumps(seen(before))) for _ in range(2))
+    bytes_before = more["ledger"]["compiled_bytes"]
+    more["ledger"]["compiled_bytes"] += 1
+    unknown["ledger"]["compiled_bytes"] = None
+    told = f"compiled bytes: {bytes_before:,} before"
+    assert diff_exit(tmp_path, seen(before), more, "--fail-on-more") == (
+        1,
+        f"tilesight: {told}, {bytes_before + 1:,} now\n",
+    )
+    assert diff_exit(tmp_path, seen(before), unknown, "--fail-on-more") == (1, f"tilesight: {told}, not known now\n")
+
+
+def test_fail_on_more_asks_for_a_diff() -> None:
+    result = CliRunner().invoke(app, ["observe", "f.py:g", "--fail-on-more"])
+    assert result.exit_code == 2 and "--fail-on-more goes with --diff" in result.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tilesight.cli.deliver import deliver, stdout_kept_for_json
-from tilesight.cli.edge import EXIT_BAD_INPUT, complain, failures_in_one_line
+from tilesight.cli.edge import EXIT_BAD_INPUT, EXIT_FINDINGS, complain, failures_in_one_line
 from tilesight.cli.export import check_folder, export_option, exported
 from tilesight.cli.options import Outputs, output_options, target_option
 from tilesight.cli.perfetto import check_perfetto, deliver_perfetto, perfetto_option
@@ -25,6 +25,7 @@ from tilesight.cli.saved_work import is_saved_work
 @export_option
 @perfetto_option
 @click.option("--diff", nargs=2, metavar="A.json B.json", help="Two saved --json files against each other, alone.")
+@click.option("--fail-on-more", is_flag=True, help="With --diff: exit with 1 where B moves more bytes or calls more.")
 @output_options
 def command(
     spec: str | None,
@@ -36,6 +37,7 @@ def command(
     export: str | None,
     perfetto: str | None,
     diff: tuple[str, str] | None,
+    fail_on_more: bool,
     outputs: Outputs,
 ) -> None:
     """What torch.compile makes of NAME, a function or an nn.Module, for a GPU that need not be here.
@@ -49,18 +51,19 @@ def command(
     Exits with 2, after the report, where a part was not compiled.
 
     --diff tells what differs between two files that --json wrote: kernels with their sources, graphs,
-    breaks, fusions, bytes, times.
+    breaks, fusions, bytes, times. With --fail-on-more it exits with 1 where B.json has more compiled bytes, or more
+    kernels and library calls, than A.json, so that CI can stop.
     """
     if spec is None and diff is None:
         raise click.UsageError("Missing argument 'FILE.py:NAME|MODULE:NAME|PATH'.")
     if spec is not None and diff is not None:
         raise click.UsageError("--diff A.json B.json stands alone.")
+    if fail_on_more and diff is None:
+        raise click.UsageError("--fail-on-more goes with --diff A.json B.json.")
     with failures_in_one_line(debug=outputs.debug, spec=spec or ""):
         outputs.check()
         if diff:
-            from tilesight.roads.diff import diff_files
-
-            deliver(diff_files(Path(diff[0]), Path(diff[1])), outputs)
+            _diff(*diff, outputs, fails_on_more=fail_on_more)
             return
         assert spec is not None
         check_folder(export)
@@ -84,3 +87,15 @@ def command(
             complain(f"{each.source}: {each.reason}" if each.source else each.reason)
         if seen.failures:
             raise click.exceptions.Exit(EXIT_BAD_INPUT)
+
+
+def _diff(before: str, after: str, outputs: Outputs, *, fails_on_more: bool) -> None:
+    from tilesight.roads.diff import diff_files
+
+    found = diff_files(Path(before), Path(after))
+    deliver(found, outputs)
+    grown = found.grown() if fails_on_more else ()
+    for each in grown:
+        complain(each)
+    if grown:
+        raise click.exceptions.Exit(EXIT_FINDINGS)

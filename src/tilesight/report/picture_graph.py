@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tilesight.report.catalogue import Catalogue
-from tilesight.report.picture_match import is_view, kernel_of_each_op
+from tilesight.report.picture_match import is_view, kernel_of_each_op, with_own_names
 from tilesight.report.texts import bytes_text, grid_text, short_source, tensor_type_text
 from tilesight.report.view_model import GraphBox, GraphEdge, GraphPicture
 from tilesight.roads.model import GraphOp, Kernel, Observation
@@ -36,6 +36,7 @@ class _Band:
 
 def graph_picture(words: Catalogue, seen: Observation) -> GraphPicture | None:
     """The picture of an observation; None when it has neither operators nor kernels."""
+    seen = with_own_names(seen)
     bands = _bands(seen)
     if not bands:
         return None

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from tilesight.roads.model import GraphOp, Kernel
+from tilesight.roads.model import GraphOp, Kernel, Observation
 
 VIEWS = {
     "alias", "as_strided", "detach", "expand", "getitem", "permute", "reshape", "select", "slice", "split",
     "split_with_sizes", "squeeze", "t", "transpose", "unsafe_view", "unsqueeze", "view",
 }  # fmt: skip
 """Operators that move nothing: their result is their input, read with other strides."""
+
+
+def with_own_names(seen: Observation) -> Observation:
+    """The observation with each graph's name before its operators and buffers, where there are several graphs.
+
+    Every graph numbers its own from the start: `add` and `buf0` of a forward and of a backward graph are not the same.
+    """
+    graph = seen.graph
+    if not any(op.label for op in graph.ops):
+        return seen
+    renamed = replace(graph, ops=tuple(map(_named_op, graph.ops)), inputs=tuple(map(_named_op, graph.inputs)))
+    return replace(seen, graph=renamed, kernels=tuple(map(_named_kernel, seen.kernels)))
+
+
+def _named_op(op: GraphOp) -> GraphOp:
+    return replace(op, name=f"{op.label}.{op.name}", inputs=tuple(f"{op.label}.{name}" for name in op.inputs))
+
+
+def _named_kernel(kernel: Kernel) -> Kernel:
+    reads, writes = ([f"{kernel.label}.{name}" for name in side] for side in (kernel.reads, kernel.writes))
+    return replace(kernel, reads=tuple(reads), writes=tuple(writes))
 
 
 def kernel_of_each_op(ops: Sequence[GraphOp], kernels: Sequence[Kernel]) -> dict[str, int]:
@@ -82,4 +104,5 @@ def _candidates(op: GraphOp, kernels: Sequence[Kernel]) -> list[set[int]]:
     triton = [(n, k) for n, k in enumerate(kernels) if k.kind != "extern"]
     named = {n for n, k in triton if op.name in k.ops or name in map(operator_name, k.ops)}
     on_line = {n for n, k in triton if op.source and op.source in k.source_lines}
-    return [extern, on_line, named]
+    own = {n for n, k in enumerate(kernels) if k.label == op.label}
+    return [extern & own, on_line & own, named & own]

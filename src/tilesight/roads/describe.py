@@ -14,7 +14,7 @@ from tilesight.ledger.model import Bytes, KernelTraffic
 from tilesight.roads.apart import pairs_left_apart
 from tilesight.roads.links import link_all
 from tilesight.roads.model import Break, CompileTimes, Graph, GraphOp, Kernel, Observation
-from tilesight.roads.region_ledger import EagerRecord, copies_for_library_calls, estimates, ledger_of
+from tilesight.roads.region_ledger import EagerRecord, copies_for_library_calls, estimates, labels, ledger_of
 from tilesight.targets import Target
 
 
@@ -39,14 +39,15 @@ def describe_graph(
         traffic: what the engine measured for each call of the wrapper, None for extern calls, which have a formula
         notes: sentences for the reader
     """
-    calls = [(region, call) for region in graph.regions for call in region.calls]
+    words = _labels(graph)
+    calls = [(region, call, word) for region, word in zip(graph.regions, words, strict=True) for call in region.calls]
     steps = [step for region in graph.regions for step in estimates(region)]
     formulas = [_by_formula(step) for step in steps]
     counted = [None if each is None else each.bytes for each in traffic] or [None] * len(calls)
     lines = {id(region): _line_of_each_node(region) for region in graph.regions}
     kernels = tuple(
-        _kernel(region, call, seen or (None if call.is_triton else formula), lines[id(region)])
-        for (region, call), seen, formula in zip(calls, counted, formulas, strict=True)
+        replace(_kernel(region, call, seen or (None if call.is_triton else formula), lines[id(region)]), label=word)
+        for (region, call, word), seen, formula in zip(calls, counted, formulas, strict=True)
     )
     return Observation(
         subject=subject,
@@ -107,14 +108,20 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 6)
 
 
+def _labels(graph: CompiledGraph) -> list[str]:
+    """What each graph is called among several; empty where there is one."""
+    return labels(graph.regions) if len(graph.regions) > 1 else [""] * len(graph.regions)
+
+
 def _graph(graph: CompiledGraph) -> Graph:
-    aten = [(node, region.graph) for region in graph.regions for node in region.aten]
-    fx = [(node, region.graph) for region in graph.regions for node in region.fx]
+    named = list(zip(graph.regions, _labels(graph), strict=True))
+    aten = [(node, region.graph, word) for region, word in named for node in region.aten]
+    fx = [(node, region.graph, word) for region, word in named for node in region.fx]
     return Graph(
-        ops=tuple(_op(node, kind) for node, kind in aten if node.op == "call_function"),
-        fx=tuple(_op(node, kind) for node, kind in fx if node.op.startswith("call_")),
-        inputs=tuple(each for region in graph.regions for each in _inputs(region)),
-        outputs=tuple(name for node, _ in aten if node.op == "output" for name in node.inputs),
+        ops=tuple(_op(node, kind, word) for node, kind, word in aten if node.op == "call_function"),
+        fx=tuple(_op(node, kind, word) for node, kind, word in fx if node.op.startswith("call_")),
+        inputs=tuple(replace(each, label=word) for region, word in named for each in _inputs(region)),
+        outputs=tuple(name for node, _, _ in aten if node.op == "output" for name in node.inputs),
     )
 
 
@@ -126,8 +133,8 @@ def _inputs(region: CompiledRegion) -> list[GraphOp]:
     return [replace(_op(node, region.graph), code=source) for node, source in zip(nodes, sources, strict=True)]
 
 
-def _op(node: Node, graph: str) -> GraphOp:
-    return GraphOp(node.name, node.target, node.inputs, node.shape, node.dtype, node.source, node.code, graph)
+def _op(node: Node, graph: str, label: str = "") -> GraphOp:
+    return GraphOp(node.name, node.target, node.inputs, node.shape, node.dtype, node.source, node.code, graph, label)
 
 
 def _by_formula(step: KernelTrafficEstimate | None) -> Bytes | None:

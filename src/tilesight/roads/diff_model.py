@@ -9,6 +9,9 @@ from tilesight.roads.display import Displayed
 
 Status = Literal["same", "changed", "added", "removed"]
 
+MUST_NOT_GROW = {"compiled_bytes": "compiled bytes", "kernel_count": "kernels and library calls"}
+"""The figures by which one compilation is more work than another, in words."""
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -72,6 +75,19 @@ class ObservationDiff(Displayed):
     figures: tuple[Figure, ...]
     kernels: tuple[KernelChange, ...]
     lists: tuple[ListChange, ...]
+
+    def grown(self) -> tuple[str, ...]:
+        """What is more than before, of compiled bytes and calls, and what is no longer known: a sentence each."""
+        found: list[str] = []
+        for figure in self.figures:
+            before, after = figure.before, figure.after
+            if figure.key not in MUST_NOT_GROW or not isinstance(before, int):
+                continue
+            if not isinstance(after, int):
+                found.append(f"{MUST_NOT_GROW[figure.key]}: {before:,} before, not known now")
+            elif after > before:
+                found.append(f"{MUST_NOT_GROW[figure.key]}: {before:,} before, {after:,} now")
+        return tuple(found)
 
     @property
     def is_same(self) -> bool:

@@ -24,6 +24,7 @@ class GraphOp:
         source: the user's `file:line`, empty where unknown
         code: the user's text on that line; of an input where Dynamo read it, such as `L['x']`
         graph: "inference", or "forward" or "backward" where gradients were asked for
+        label: which graph it is of, where there are several, such as `backward` or `graph2`; empty where there is one
     """
 
     name: str
@@ -34,6 +35,7 @@ class GraphOp:
     source: str = ""
     code: str = ""
     graph: str = "inference"
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Kernel:
     """One kernel of the compiled road: a generated Triton kernel or an extern call.
 
     `bytes`, `registers`, `predicted_us` and their neighbours are None until measured. `graph` is "inference", "forward"
-    or "backward"; `choices` are the kernels that the GPU would time against this one, empty where nothing is open.
+    or "backward"; `label` says which of several graphs it is of, as in `GraphOp`. `choices` are the kernels that the
+    GPU would time against this one, empty where nothing is open.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Kernel:
     predicted_us: float | None = None
     graph: str = "inference"
     choices: tuple[str, ...] = ()
+    label: str = ""
 
 
 @dataclass(frozen=True)
