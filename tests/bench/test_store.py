@@ -1,0 +1,49 @@
+"""Runs come back from the store as they were."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.bench.runs import sample_run
+from tilesight.bench.store import find_run, load_run, save_run
+from tilesight.errors import InputError
+
+
+def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    saved = save_run(replace(sample_run(), number=None), path)
+    assert saved.number == 1
+    assert load_run(path) == saved == sample_run()
+
+
+def test_runs_are_found_by_number_and_by_file(tmp_path: Path) -> None:
+    path, other = tmp_path / "runs.sqlite", tmp_path / "other.sqlite"
+    for note in ("first", "second"):
+        save_run(replace(sample_run(), notes=(note,)), path)
+    save_run(replace(sample_run(), notes=("third",)), other)
+    found = [find_run(text, path).notes[0] for text in ("1", "2", str(path), f"{path}:1", str(other))]
+    assert found == ["first", "second", "second", "first", "third"]
+
+
+def test_what_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    text, newer, missing = tmp_path / "text", tmp_path / "newer", tmp_path / "missing"
+    text.write_text("not a database, but long enough to be taken for one")
+    with sqlite3.connect(newer) as connection:
+        connection.executescript("CREATE TABLE x (y); PRAGMA user_version = 99;")
+    connection.close()
+    for path, got in ((text, "not a database"), (newer, "version 99"), (missing, "no such file")):
+        with pytest.raises(InputError, match=got):
+            load_run(path)
+    with pytest.raises(InputError, match="not a database"):
+        save_run(sample_run(), text)
+    assert text.read_text().startswith("not a database") and not missing.exists()
+
+
+def test_a_number_that_is_not_there(tmp_path: Path) -> None:
+    save_run(sample_run(), tmp_path / "runs")
+    with pytest.raises(InputError, match="no run 9; expected one of 1"):
+        load_run(tmp_path / "runs", 9)
