@@ -130,3 +130,15 @@ def test_a_module_with_weights_compiles_and_runs() -> None:
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
         compiled(x)
     assert compiled.calls == [1, 1]
+
+
+def test_configs_are_not_those_that_this_machine_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor asks its cache of timings by a key over all of torch's sources: neither is asked."""
+
+    def asked(*_: object) -> bytes:
+        raise AssertionError("the cache of timings was asked")
+
+    monkeypatch.setattr("torch._inductor.codecache.torch_key", asked)
+    (region,) = capture(lambda x: x * 3.25 + 0.125, parse_inputs("f32[100003]"), target("h200")).regions
+    (kernel,) = region.kernels
+    assert len(kernel.configs) > 1

@@ -14,8 +14,10 @@ from jsonschema import Draft202012Validator, ValidationError
 from referencing import Registry, Resource
 
 import tilesight.cli
+from tests.bench.runs import sample_run
 from tests.cli.stubs import stand_in
 from tests.report import samples
+from tilesight.bench.statistics import compare_runs
 from tilesight.cli.app import COMMANDS, app
 from tilesight.report.serialize import to_dict, traces_to_dict
 
@@ -38,17 +40,22 @@ def data_of(command: str) -> list[Any]:
         "compare": (samples.comparison(), samples.wrong_comparison()),
         "run": (samples.script_run(),),
         "check": (samples.check(),),
+        "bench": (sample_run(),),
     }
     return [to_dict(record) for record in records[command]]
 
 
+def test_two_bench_runs_fit() -> None:
+    validate("bench_diff", to_dict(compare_runs(sample_run(), sample_run())))
+
+
 def test_every_command_has_a_schema_that_is_one() -> None:
-    assert set(SCHEMAS) - {"observe_diff"} == set(COMMANDS)
+    assert set(SCHEMAS) - {"observe_diff", "bench_diff"} == set(COMMANDS)
     for schema in SCHEMAS.values():
         Draft202012Validator.check_schema(schema)
 
 
-@pytest.mark.parametrize("command", ["observe", "trace", "compare", "run", "check"])
+@pytest.mark.parametrize("command", ["observe", "trace", "compare", "run", "check", "bench"])
 def test_the_data_of_every_command_fits(command: str) -> None:
     for data in data_of(command):
         validate(command, data)

@@ -66,6 +66,7 @@ def assert_compiled_whole(function: Function, inputs: Sequence[torch.Tensor]) ->
     def between(*args: torch.Tensor) -> list[torch.Tensor]:
         return [each + 1 for each in tensors_of(function(args[0] * 2, *args[1:]))]
 
+    torch.compiler.reset()
     compiled = torch.compile(between, fullgraph=True, backend="aot_eager")
     grads = [draw(each.shape, each.dtype, 100 + number) for number, each in enumerate(between(*inputs))]
     got, wanted = with_gradients(compiled, inputs, grads), with_gradients(between, inputs, grads)

@@ -18,8 +18,8 @@ COMMANDS = {
     "run": "Run a script unchanged and report every launch and compiled region.",
     "trace": "The hand-written road: tiles, masks, bytes and findings of a launch.",
     "check": "The sanitizer and the correctness matrix of a launch or a case.",
-    "bench": "Times on the GPU: eager, torch.compile, hand-written kernels and peers.",
     "compare": "Eager, compiled and hand-written side by side for FILE.py:CASE.",
+    "bench": "Times on the GPU: eager, torch.compile, hand-written kernels and peers.",
 }
 
 
