@@ -16,7 +16,15 @@ def test_help_lists_the_commands_in_the_order_of_use() -> None:
     result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0
     listed = [line.split()[0] for line in result.stdout.split("Commands:")[1].splitlines() if line.startswith("  ")]
-    assert [word for word in listed if word in COMMANDS] == ["doctor", "observe", "run", "trace", "check", "compare", "bench"]
+    assert [word for word in listed if word in COMMANDS] == [
+        "doctor",
+        "observe",
+        "run",
+        "trace",
+        "check",
+        "compare",
+        "bench",
+    ]
 
 
 def test_without_arguments_help_is_shown() -> None:
