@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 
 from tilesight.kernels.elements import NUM_WARPS, plan_spans, span_of
-from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, require_floats
+from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, require_floats, wide_dtype
 from tilesight.kernels.row_plan import as_rows, plan_rows
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
 from tilesight.kernels.softmax import finite_or_zero
@@ -196,7 +196,7 @@ def outputs(
     grad: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """What the forward operator returns, not filled."""
-    loss = x.new_empty(x.shape[0], dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
+    loss = x.new_empty(x.shape[0], dtype=wide_dtype(x.dtype))
     return loss, torch.empty_like(x, memory_format=torch.contiguous_format) if grad else x.new_empty(0)
 
 
@@ -244,7 +244,7 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, x: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float, z_loss: float, reduction: str
     ) -> torch.Tensor:
-        loss, dx = _reduced(x, target, ignored, smoothing, z_loss, reduction, True)
+        loss, dx = _loss_and_gradient(x, target, ignored, smoothing, z_loss, reduction, True)
         ctx.save_for_backward(dx)
         return loss
 
@@ -259,15 +259,25 @@ class _CrossEntropy(torch.autograd.Function):
         return dx, None, None, None, None, None
 
 
-def _reduced(
+def _loss_and_gradient(
     x: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float, z_loss: float, reduction: str, grad: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(the loss in x's dtype, the gradient of their sum or mean)."""
-    counted = (target != ignored).sum() if reduction == "mean" else None
+    counted = rows_counted(target, ignored, reduction)
     loss, dx = forward_operator(x, target, counted, ignored, smoothing, z_loss, grad)
+    return reduced(loss, counted, reduction, x.dtype), dx
+
+
+def rows_counted(target: torch.Tensor, ignored: int, reduction: str) -> torch.Tensor | None:
+    """How many rows a mean is over, one number on the device; None for another reduction."""
+    return (target != ignored).sum() if reduction == "mean" else None
+
+
+def reduced(loss: torch.Tensor, counted: torch.Tensor | None, reduction: str, dtype: torch.dtype) -> torch.Tensor:
+    """The sum of the rows' losses, over `counted` where it is given; for "none" the losses; in `dtype`."""
     if reduction != "none":
         loss = loss.sum() if counted is None else loss.sum() / counted
-    return loss.to(x.dtype), dx
+    return loss.to(dtype)
 
 
 def cross_entropy(
@@ -312,7 +322,7 @@ def cross_entropy(
     if needs_gradient(x):
         loss = _CrossEntropy.apply(rows, target.reshape(-1), *numbers)
     else:
-        loss, _ = _reduced(rows, target.reshape(-1), *numbers, False)
+        loss, _ = _loss_and_gradient(rows, target.reshape(-1), *numbers, False)
     return loss.reshape(target.shape) if reduction == "none" else loss
 
 

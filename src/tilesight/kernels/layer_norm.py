@@ -17,8 +17,8 @@ import torch
 import triton
 import triton.language as tl
 
-from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient
-from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements
+from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, wide_dtype
+from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements, scale_row
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
 
 
@@ -183,7 +183,7 @@ def launch_forward(
     source = as_rows(x.reshape(-1, columns))
     rows = source.shape[0]
     plan = plan_rows(rows, columns, is_split=x.dtype != torch.float64)
-    tensors = (source, _row(weight, source), _row(bias, source), y, mean, rstd)
+    tensors = (source, scale_row(weight, source), scale_row(bias, source), y, mean, rstd)
     flags = (weight is not None, bias is not None)
     if plan.parts == 1:
         layer_norm_rows[plan.grid(rows)](
@@ -215,7 +215,7 @@ def launch_backward(
     sums = weight is not None or bias is not None
     shares = rstd.new_empty(2, groups, columns) if sums else rstd.new_empty(2, 0)
     grads, source = as_rows(dy.reshape(-1, columns)), as_rows(x.reshape(-1, columns))
-    tensors = (grads, source, _row(weight, source), mean, rstd, dx, *shares)
+    tensors = (grads, source, scale_row(weight, source), mean, rstd, dx, *shares)
     _launch_backward(plan, groups, tensors, (weight is not None, sums), x)
     dw = dw if weight is None else shares[0].sum(0).to(weight.dtype).reshape(weight.shape)
     db = db if bias is None else shares[1].sum(0).to(bias.dtype).reshape(bias.shape)
@@ -239,15 +239,11 @@ def _launch_backward(
         )
 
 
-def _row(scale: torch.Tensor | None, otherwise: torch.Tensor) -> torch.Tensor:
-    return otherwise if scale is None else scale.reshape(-1).contiguous()
-
-
 def outputs(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, columns: int, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """What the forward operator returns, not filled."""
-    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    wide = wide_dtype(x.dtype)
     rows = x.numel() // columns if columns else 0
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     return y, x.new_empty(rows, dtype=wide), x.new_empty(rows, dtype=wide)

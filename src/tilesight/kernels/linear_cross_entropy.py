@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from tilesight.kernels.cross_entropy import launch_scale, require_classes, run_into, scale_once
-from tilesight.kernels.operators import define, needs_gradient, require_floats
+from tilesight.kernels.cross_entropy import launch_scale, reduced, require_classes, rows_counted, run_into, scale_once
+from tilesight.kernels.operators import define, needs_gradient, require_floats, wide_dtype
 
 CHUNKS = 8
 LEAST_ROWS = 256
@@ -27,7 +27,7 @@ MOST_LOGITS = 2**28
 
 def rows_of_chunk(rows: int, classes: int) -> int:
     """Rows whose logits are there at once: enough for the products to fill a GPU."""
-    return max(1, LEAST_ROWS, min(-(-rows // CHUNKS), MOST_LOGITS // max(1, classes)))
+    return max(LEAST_ROWS, min(-(-rows // CHUNKS), MOST_LOGITS // max(1, classes)))
 
 
 def launch(
@@ -81,8 +81,8 @@ def outputs(
     wants: list[bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """What the operator returns, not filled; dbias is summed in float32."""
-    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     shapes = (x.shape, w.shape, w.shape[:1])
+    wide = wide_dtype(x.dtype)
     dx, dw, db = (x.new_empty(shape if wanted else (0,)) for shape, wanted in zip(shapes, wants, strict=True))
     return x.new_empty(x.shape[0], dtype=wide), dx, dw, db.to(wide)
 
@@ -112,7 +112,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         wants = [False] * 3 if reduction == "none" else ctx.wants
         loss, *held = operator(x, w, bias, target, counted, None, *numbers, wants)
         ctx.save_for_backward(*((x, w, bias, target) if reduction == "none" else held))
-        return _reduced(loss, counted, reduction, x.dtype)
+        return reduced(loss, counted, reduction, x.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> tuple[Any, ...]:
@@ -127,12 +127,6 @@ class _LinearCrossEntropy(torch.autograd.Function):
             scale_once(ctx, [each for each, wanted in zip(found, ctx.wants, strict=True) if wanted], scale)
         dx, dw, db = (each if wanted else None for each, wanted in zip(found, ctx.wants, strict=True))
         return dx, dw, None if db is None else db.to(scale.dtype), None, None, None, None
-
-
-def _reduced(loss: torch.Tensor, counted: torch.Tensor | None, reduction: str, dtype: torch.dtype) -> torch.Tensor:
-    if reduction != "none":
-        loss = loss.sum() if counted is None else loss.sum() / counted
-    return loss.to(dtype)
 
 
 def linear_cross_entropy(
@@ -177,13 +171,13 @@ def linear_cross_entropy(
     targets = target.reshape(-1)
     require_classes(rows[:, :1].expand(-1, classes), targets, reduction, label_smoothing)
     ignored = -100 if ignore_index is None else ignore_index
-    counted = (targets != ignored).sum() if reduction == "mean" else None
+    counted = rows_counted(targets, ignored, reduction)
     numbers = (ignored, float(label_smoothing), float(z_loss))
     if needs_gradient(input, linear_weight, linear_bias):
         loss = _LinearCrossEntropy.apply(rows, linear_weight, linear_bias, targets, counted, numbers, reduction)
     else:
         found = operator(rows, linear_weight, linear_bias, targets, counted, None, *numbers, [False] * 3)[0]
-        loss = _reduced(found, counted, reduction, rows.dtype)
+        loss = reduced(found, counted, reduction, rows.dtype)
     return loss.reshape(target.shape) if reduction == "none" else loss
 
 

@@ -63,6 +63,11 @@ def require_floats(name: str, *tensors: torch.Tensor | None) -> None:
             raise TypeError(f"{name} takes float16, bfloat16, float32 or float64, not {tensor.dtype}")
 
 
+def wide_dtype(dtype: torch.dtype) -> torch.dtype:
+    """What sums over elements of a floating-point dtype are kept in: float64 for float64, else float32."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
 def in_autocast_dtype(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
     """A tensor in `dtype`; without one in float32 under autocast on CUDA, for operators that autocast keeps wide."""
     is_widened = tensor.is_cuda and torch.is_autocast_enabled("cuda") and tensor.dtype in FLOATS[:2]

@@ -16,8 +16,9 @@ import torch
 import triton
 import triton.language as tl
 
-from tilesight.kernels.operators import define, needs_gradient
-from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements
+from tilesight.kernels.elements import require_alike
+from tilesight.kernels.operators import define, needs_gradient, wide_dtype
+from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements, scale_row
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
 
 
@@ -165,7 +166,7 @@ def launch_forward(
     other = source if residual is None else as_rows(residual.reshape(-1, columns))
     rows = source.shape[0]
     plan = plan_rows(rows, columns, is_split=x.dtype != torch.float64)
-    weights = source if weight is None else weight.reshape(-1).contiguous()
+    weights = scale_row(weight, source)
     tensors = (source, other, weights, y, total, rstd)
     flags = (residual is not None, weight is not None)
     strides = (source.stride(0), other.stride(0))
@@ -194,7 +195,7 @@ def launch_backward(
     shares = rstd.new_empty(groups, columns) if weight is not None else rstd
     grads, source = as_rows(dy.reshape(-1, columns)), as_rows(x.reshape(-1, columns))
     other = grads if dsum is None else as_rows(dsum.reshape(-1, columns))
-    weights = source if weight is None else weight.reshape(-1).contiguous()
+    weights = scale_row(weight, source)
     tensors = (grads, other, source, weights, rstd, dx, shares)
     _launch_backward(plan, groups, tensors, (dsum is not None, weight is not None), x)
     return dx, dw if weight is None else shares.sum(0).to(weight.dtype).reshape(weight.shape)
@@ -223,8 +224,7 @@ def outputs(
     """What the forward operator returns, not filled."""
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     total = torch.empty_like(y) if residual is not None else x.new_empty(0)
-    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    return y, total, x.new_empty(x.numel() // columns if columns else 0, dtype=wide)
+    return y, total, x.new_empty(x.numel() // columns if columns else 0, dtype=wide_dtype(x.dtype))
 
 
 def gradients(
@@ -312,9 +312,7 @@ def add_rms_norm(
         eps: as in `rms_norm`
     Raises: as `rms_norm`
     """
-    if x.shape != residual.shape or x.dtype != residual.dtype:
-        got = f"{x.dtype} {tuple(x.shape)} and {residual.dtype} {tuple(residual.shape)}"
-        raise RuntimeError(f"x and residual must have one shape and dtype, got {got}")
+    require_alike("add_rms_norm", x=x, residual=residual)
     columns = row_elements("add_rms_norm", x, tuple(x.shape[-1:]), weight)
     eps = torch.finfo(x.dtype).eps if eps is None else eps
     if needs_gradient(x, residual, weight):

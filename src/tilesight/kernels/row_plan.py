@@ -87,6 +87,11 @@ def as_rows(tensor: torch.Tensor) -> torch.Tensor:
     return flat if flat.stride(-1) == 1 or flat.shape[-1] <= 1 else flat.contiguous()
 
 
+def scale_row(scale: torch.Tensor | None, otherwise: torch.Tensor) -> torch.Tensor:
+    """What multiplies or is added to every row, dense; for None another tensor, which a kernel is told not to read."""
+    return otherwise if scale is None else scale.reshape(-1).contiguous()
+
+
 def row_elements(name: str, input: torch.Tensor, shape: tuple[int, ...], *scales: torch.Tensor | None) -> int:
     """Elements of a row that is normalised over the last axes.
 
