@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle, islice
 from typing import Any, Protocol
 
 import torch
@@ -37,12 +38,8 @@ class Sampler(Protocol):
 
     method: Method
 
-    def start(self) -> None:
-        """Put one sample in the queue."""
-        ...
-
-    def collect(self) -> list[float]:
-        """Seconds a call of the samples since the last time."""
+    def sample(self) -> float:
+        """Seconds a call on the device."""
         ...
 
     def host(self) -> float:
@@ -59,8 +56,7 @@ def interleave(samplers: Mapping[str, Sampler], samples: int, input_sets: int) -
     host: dict[str, list[float]] = {name: [] for name in samplers}
     for number in range(samples):
         for name in list(samplers) if number % 2 == 0 else reversed(list(samplers)):
-            samplers[name].start()
-            device[name] += samplers[name].collect()
+            device[name].append(samplers[name].sample())
     for number in range(max(3, samples // 5)):
         for name in list(samplers) if number % 2 == 0 else reversed(list(samplers)):
             host[name].append(samplers[name].host())
@@ -68,6 +64,11 @@ def interleave(samplers: Mapping[str, Sampler], samples: int, input_sets: int) -
         name: Timing(sampler.method, tuple(device[name]), tuple(host[name]), input_sets)
         for name, sampler in samplers.items()
     }
+
+
+def in_turn(calls: Calls) -> Iterator[Call]:
+    """The calls over and over, from the second one on: the first was the last that warmed them up."""
+    return islice(cycle(calls), 1, None)
 
 
 class WallClock:
@@ -85,27 +86,16 @@ class WallSampler:
     method: Method = "wall"
 
     def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-        self._taken: list[float] = []
-        self._turn = 0
+        self._turns = in_turn(calls)
 
-    def _next(self) -> Call:
-        self._turn += 1
-        return self._calls[self._turn % len(self._calls)]
-
-    def start(self) -> None:
-        call = self._next()
+    def sample(self) -> float:
+        call = next(self._turns)
         began = time.perf_counter()
         call()
-        self._taken.append(time.perf_counter() - began)
-
-    def collect(self) -> list[float]:
-        taken, self._taken = self._taken, []
-        return taken
+        return time.perf_counter() - began
 
     def host(self) -> float:
-        self.start()
-        return self.collect()[0]
+        return self.sample()
 
 
 class CudaClock:
@@ -122,7 +112,8 @@ class CudaClock:
         for _ in range(3):
             calls[0]()
         torch.cuda.synchronize()
-        estimate_s, host_s = _event_s(calls), _host_s(calls, 5)
+        few = calls[:3]
+        estimate_s, host_s = elapsed_s(*few) / len(few), _host_s(calls, 5)
         if estimate_s < GRAPH_BELOW_S:
             graph = _captured(calls, max(GRAPH_CALLS, len(calls)))
             if graph is not None:
@@ -139,25 +130,6 @@ class _CudaSampler:
     def __init__(self, clock: CudaClock, calls: Calls) -> None:
         self.clock = clock
         self.calls = calls
-        self._turn = 0
-        self._pairs: list[tuple[Any, Any]] = []
-
-    def next(self) -> Call:
-        self._turn += 1
-        return self.calls[self._turn % len(self.calls)]
-
-    def record(self, work: Call) -> None:
-        """Put work between two events in the queue."""
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        work()
-        end.record()
-        self._pairs.append((start, end))
-
-    def elapsed_s(self) -> list[float]:
-        torch.cuda.synchronize()
-        pairs, self._pairs = self._pairs, []
-        return [start.elapsed_time(end) / 1e3 for start, end in pairs]
 
     def host(self) -> float:
         return _host_s(self.calls, HOST_CALLS)
@@ -170,15 +142,13 @@ class EventSampler(_CudaSampler):
 
     def __init__(self, clock: CudaClock, calls: Calls, host_s: float) -> None:
         super().__init__(clock, calls)
+        self._turns = in_turn(calls)
         self._ahead_s = 2 * host_s
 
-    def start(self) -> None:
-        call = self.next()
+    def sample(self) -> float:
+        call = next(self._turns)
         self.clock.clear_l2(self._ahead_s)
-        self.record(call)
-
-    def collect(self) -> list[float]:
-        return self.elapsed_s()
+        return elapsed_s(call)
 
 
 class GraphSampler(_CudaSampler):
@@ -190,12 +160,9 @@ class GraphSampler(_CudaSampler):
         super().__init__(clock, calls)
         self._graph, self._count = graph, count
 
-    def start(self) -> None:
+    def sample(self) -> float:
         self.clock.clear_l2()
-        self.record(self._graph.replay)
-
-    def collect(self) -> list[float]:
-        return [seconds / self._count for seconds in self.elapsed_s()]
+        return elapsed_s(self._graph.replay) / self._count
 
 
 def _captured(calls: Calls, count: int) -> tuple[Any, int] | None:
@@ -218,14 +185,15 @@ def _captured(calls: Calls, count: int) -> tuple[Any, int] | None:
     return graph, count
 
 
-def _event_s(calls: Calls) -> float:
+def elapsed_s(*works: Call) -> float:
+    """Seconds on the GPU from before the first to behind the last, waited for."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
-    for call in calls[:3]:
-        call()
+    for work in works:
+        work()
     end.record()
     torch.cuda.synchronize()
-    return start.elapsed_time(end) / 1e3 / len(calls[:3])
+    return start.elapsed_time(end) / 1e3
 
 
 def _host_s(calls: Calls, count: int) -> float:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 import platform
 import subprocess
+from dataclasses import replace
 from importlib import metadata
 
 import torch
 
 from tilesight.bench.model import DeviceState, Environment
-from tilesight.targets import target, target_names
+from tilesight.targets import target_of_device
 
 PACKAGES = ("tilesight", "torch", "triton", "numpy", "liger-kernel", "flag-gems", "quack-kernels", "flash-attn")
 QUERY = ("clocks.sm", "clocks.mem", "power.draw", "temperature.gpu", "driver_version")
@@ -20,6 +21,7 @@ def environment_of(device: str, command: str) -> Environment:
     """Of `cuda` or `cpu`, now."""
     is_gpu = device == "cuda"
     name = torch.cuda.get_device_name() if is_gpu else platform.processor() or platform.machine()
+    known = target_of_device(name) if is_gpu else None
     state, driver = read_state() if is_gpu else (DeviceState(), "")
     return Environment(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -28,9 +30,14 @@ def environment_of(device: str, command: str) -> Environment:
         is_gpu=is_gpu,
         driver=driver,
         versions={"python": platform.python_version(), **_versions()},
-        datasheet_gb_per_s=_datasheet_gb_per_s(name) if is_gpu else None,
+        datasheet_gb_per_s=known.hbm_gb_per_s if known else None,
         before=state,
     )
+
+
+def with_state_after(environment: Environment) -> Environment:
+    """The environment of a run that is over: with the device's state now."""
+    return replace(environment, after=read_state()[0]) if environment.is_gpu else environment
 
 
 def _versions() -> dict[str, str]:
@@ -41,11 +48,6 @@ def _versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return {**found, "torch": str(torch.version.__version__)}
-
-
-def _datasheet_gb_per_s(device: str) -> float | None:
-    known = {target(name).device_name: target(name).hbm_gb_per_s for name in target_names()}
-    return known.get(device)
 
 
 def read_state() -> tuple[DeviceState, str]:

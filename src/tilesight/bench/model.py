@@ -72,6 +72,11 @@ class Measured:
         return next((check.ok for check in self.checks if check.what == "as timed"), None)
 
 
+def described(operator: str, shape: Sequence[int], dtype: str) -> str:
+    """`softmax 8192x16384 bfloat16`"""
+    return f"{operator} {'x'.join(map(str, shape))} {dtype}"
+
+
 @dataclass(frozen=True)
 class BenchCase:
     """One operator at one shape and dtype.

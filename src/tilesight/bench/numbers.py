@@ -11,7 +11,7 @@ import torch
 from tilesight.bench.model import NumberCheck
 from tilesight.bench.operators import Draw, Function, Operator, Shape, outputs_of
 from tilesight.bench.providers import backward_call, call_of
-from tilesight.capture.numerics import flatten, judge, reference_outputs
+from tilesight.capture.numerics import flatten, judge, reference_outputs, widened
 from tilesight.errors import InputError
 
 Reference = Sequence[torch.Tensor]
@@ -22,14 +22,9 @@ def reference_of(operator: Operator, inputs: Sequence[Any]) -> Reference:
     function = operator.reference or operator.eager
     if not operator.is_backward:
         return reference_outputs(function, inputs)
-    wide = [_widened(value) for value in inputs]
+    wide = [widened(value) for value in inputs]
     dtypes = [each.dtype for each in outputs_of(operator.eager, inputs)]
     return flatten(backward_call(function, wide, dtypes)())
-
-
-def _widened(value: Any) -> Any:
-    is_float = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
-    return value.to(torch.float64) if is_float else value
 
 
 def check_as_timed(operator: Operator, function: Function, inputs: Sequence[Any], reference: Reference) -> NumberCheck:

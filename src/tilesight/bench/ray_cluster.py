@@ -7,10 +7,10 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from tilesight.bench.environment import environment_of, read_state
-from tilesight.bench.model import BenchCase, BenchRun
-from tilesight.bench.operators import COPY, Shape, find_operator
-from tilesight.bench.run import CPU_NOTE, BenchOptions, Heard, measure_case, shapes_of
+from tilesight.bench.environment import environment_of, with_state_after
+from tilesight.bench.model import BenchCase, BenchRun, Environment, described
+from tilesight.bench.operators import Shape, find_operator
+from tilesight.bench.run import CPU_NOTE, BenchOptions, Heard, measure_case, roof_of
 from tilesight.errors import InputError
 
 
@@ -48,15 +48,11 @@ def _ray() -> Any:
         ) from error
 
 
-def _case_on_worker(name: str, shape: Shape, options: BenchOptions) -> tuple[BenchCase, float | None, Any]:
-    """Runs on a worker: (the case, GB/s of a copy there, the worker's environment)."""
+def _case_on_worker(name: str, shape: Shape, options: BenchOptions) -> tuple[BenchCase, Environment]:
+    """Runs on a worker: (the case, the worker's environment with the roof there)."""
     options.check()
-    copy = measure_case(COPY, shapes_of(COPY, options, ())[0], replace(options, providers=("eager",)))
-    timing = copy.measured[0].timing
-    case = measure_case(find_operator(name), shape, options)
-    environment = environment_of(options.device, "")
-    after = read_state()[0] if options.device == "cuda" else environment.after
-    return case, None if timing is None else copy.gb_per_s(timing), replace(environment, after=after)
+    environment = replace(environment_of(options.device, ""), copy_gb_per_s=roof_of(options))
+    return measure_case(find_operator(name), shape, options), with_state_after(environment)
 
 
 def _collect(ray: Any, waiting: dict[Any, int], work: Sequence[tuple[str, Shape]], heard: Heard) -> dict[int, Any]:
@@ -66,21 +62,22 @@ def _collect(ray: Any, waiting: dict[Any, int], work: Sequence[tuple[str, Shape]
         place = waiting.pop(ready)
         done[place] = ray.get(ready)
         name, shape = work[place]
-        heard(f"{len(done)} of {len(work)}: {name} {'x'.join(map(str, shape))} {done[place][0].dtype}")
+        heard(f"{len(done)} of {len(work)}: {described(name, shape, done[place][0].dtype)}")
     return done
 
 
-def _gathered(done: Sequence[tuple[BenchCase, float | None, Any]], options: BenchOptions, command: str) -> BenchRun:
-    roofs = sorted(roof for _, roof, _ in done if roof is not None)
-    devices = sorted({environment.device for _, _, environment in done})
+def _gathered(done: Sequence[tuple[BenchCase, Environment]], options: BenchOptions, command: str) -> BenchRun:
+    environments = [environment for _, environment in done]
+    roofs = sorted(each.copy_gb_per_s for each in environments if each.copy_gb_per_s is not None)
+    devices = sorted({each.device for each in environments})
     environment = replace(
-        done[0][2],
+        environments[0],
         command=command,
         device=", ".join(devices),
         copy_gb_per_s=roofs[len(roofs) // 2] if roofs else None,
-        after=done[-1][2].after,
+        after=environments[-1].after,
     )
     notes = (f"Measured on {len(done)} workers' turns of a Ray cluster ({', '.join(devices)}).",)
     return BenchRun(
-        environment, [case for case, _, _ in done], notes=notes if options.device == "cuda" else (*notes, CPU_NOTE)
+        environment, [case for case, _ in done], notes=notes if options.device == "cuda" else (*notes, CPU_NOTE)
     )

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from tilesight.bench.clocks import Clock, CudaClock, WallClock, interleave
-from tilesight.bench.environment import environment_of, read_state
-from tilesight.bench.model import NOT_INSTALLED, BenchCase, BenchRun, Measured, Timing
+from tilesight.bench.environment import environment_of, with_state_after
+from tilesight.bench.model import NOT_INSTALLED, BenchCase, BenchRun, Measured, Timing, described
 from tilesight.bench.numbers import check_as_timed, check_beside, count_kernels, first_line, reference_of
 from tilesight.bench.operators import COPY, Draw, Function, Operator, Shape
 from tilesight.bench.providers import COMPILED, call_of, choose_providers, function_of
@@ -76,22 +76,26 @@ def bench(work: Sequence[Work], options: BenchOptions, command: str = "", heard:
     options.check()
     environment = environment_of(options.device, command)
     heard("the roof: a large copy")
-    copy = measure_case(COPY, shapes_of(COPY, options, ())[0], replace(options, providers=("eager",)))
-    timing = copy.measured[0].timing
+    environment = replace(environment, copy_gb_per_s=roof_of(options))
     cases = list(_measured_one_by_one(work, options, heard))
-    after = read_state()[0] if options.device == "cuda" else environment.after
-    roof = None if timing is None else copy.gb_per_s(timing)
     notes = () if options.device == "cuda" else (CPU_NOTE,)
-    return BenchRun(replace(environment, copy_gb_per_s=roof, after=after), cases, notes=notes)
+    return BenchRun(with_state_after(environment), cases, notes=notes)
 
 
 CPU_NOTE = "Measured on a CPU: hand-written kernels ran on the engine, and no time says anything about a GPU."
 
 
+def roof_of(options: BenchOptions) -> float | None:
+    """GB/s of a large copy on this device, bytes read and written."""
+    copy = measure_case(COPY, shapes_of(COPY, options, ())[0], replace(options, providers=("eager",)))
+    timing = copy.measured[0].timing
+    return None if timing is None else copy.gb_per_s(timing)
+
+
 def _measured_one_by_one(work: Sequence[Work], options: BenchOptions, heard: Heard) -> Iterator[BenchCase]:
     seen: set[str] = set()
     for number, (operator, shape) in enumerate(work, 1):
-        heard(f"{number} of {len(work)}: {operator.name} {'x'.join(map(str, shape))} {options.dtype}")
+        heard(f"{number} of {len(work)}: {described(operator.name, shape, options.dtype)}")
         yield measure_case(operator, shape, options, compiled_beside=operator.name not in seen)
         seen.add(operator.name)
 
@@ -110,7 +114,7 @@ def measure_case(operator: Operator, shape: Shape, options: BenchOptions, *, com
     found = {name: _checked(operator, name, inputs, reference) for name in names}
     del reference
     right = {name: function for name, (function, measured) in found.items() if function and measured.ok}
-    timings = _timed(operator, shape, right, draw)(options.samples) if right else {}
+    timings = _timed(operator, shape, right, draw, options.samples) if right else {}
     measured = [_with_timing(found[name][1], timings.get(name)) for name in names]
     for place, each in enumerate(measured):
         if each.timing is not None and (compiled_beside or each.provider not in COMPILED):
@@ -147,26 +151,19 @@ def _checked(
 
 
 def _timed(
-    operator: Operator, shape: Shape, functions: dict[str, Function], draw: Draw
-) -> Callable[[int], dict[str, Timing]]:
-    """Prepares every provider on the same sets of inputs; the function that samples them."""
-    clock: Clock = CudaClock(_l2_bytes()) if draw.device == "cuda" else WallClock()
+    operator: Operator, shape: Shape, functions: dict[str, Function], draw: Draw, samples: int
+) -> dict[str, Timing]:
+    """Every provider on the same sets of inputs, in turn; on a GPU with the kernels that a call launches."""
+    is_gpu = draw.device == "cuda"
+    clock: Clock = CudaClock(_l2_bytes()) if is_gpu else WallClock()
     first = operator.inputs(shape, draw)
-    count = _input_sets(operator.ideal_bytes(first)) if draw.device == "cuda" else 2
+    count = _input_sets(operator.ideal_bytes(first)) if is_gpu else 2
     sets = [first, *(operator.inputs(shape, replace(draw, seed=draw.seed + each)) for each in range(1, count))]
-    samplers = {
-        name: clock.prepare([call_of(operator, function, inputs) for inputs in sets])
-        for name, function in functions.items()
-    }
-
-    def sample(samples: int) -> dict[str, Timing]:
-        timings = interleave(samplers, samples, count)
-        if draw.device != "cuda":
-            return timings
-        kernels = {name: count_kernels(call_of(operator, functions[name], first)) for name in timings}
-        return {name: replace(timing, kernels=kernels[name]) for name, timing in timings.items()}
-
-    return sample
+    calls = {name: [call_of(operator, function, inputs) for inputs in sets] for name, function in functions.items()}
+    timings = interleave({name: clock.prepare(mine) for name, mine in calls.items()}, samples, count)
+    if not is_gpu:
+        return timings
+    return {name: replace(timing, kernels=count_kernels(calls[name][0])) for name, timing in timings.items()}
 
 
 def _l2_bytes() -> int:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from tilesight.bench.model import BenchCase, BenchDiff, BenchRun, Change, Timing
+from tilesight.bench.model import BenchCase, BenchDiff, BenchRun, Change, Timing, described
 
 SMALLEST = 0.01
 """A change of the median below this share is none, however sure it is."""
@@ -64,7 +64,7 @@ def _timings(run: BenchRun) -> dict[Key, tuple[BenchCase, str, Timing]]:
 
 def _name(key: Key) -> str:
     operator, shape, dtype, provider = key
-    return f"{operator} {'x'.join(map(str, shape))} {dtype} {provider}"
+    return f"{described(operator, shape, dtype)} {provider}"
 
 
 def _change(case: BenchCase, provider: str, before: Timing, _: BenchCase, __: str, after: Timing) -> Change:

@@ -34,14 +34,15 @@ class Verdict:
 
 def reference_outputs(reference: Callable[..., Any], inputs: Sequence[Any]) -> list[torch.Tensor]:
     """The function's outputs computed in float64: floating-point inputs are widened first."""
-    wide = [_widen(value) for value in inputs]
+    wide = [widened(value) for value in inputs]
     if isinstance(reference, torch.nn.Module):
         reference = reference.double()
     with torch.no_grad():
         return flatten(reference(*wide))
 
 
-def _widen(value: Any) -> Any:
+def widened(value: Any) -> Any:
+    """A floating-point tensor in float64; anything else as it is."""
     is_float = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
     return value.to(torch.float64) if is_float else value
 

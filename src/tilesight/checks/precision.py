@@ -116,13 +116,14 @@ class _Measure:
         self._heard = heard
         self._is_single = len(candidates) == 1
         self._wide = every_float(module)
-        self._exact = stored_by(replay, widened(module, self._wide), _programs(replay))
+        self._programs = _programs(replay)
+        self._exact = stored_by(replay, widened(module, self._wide), self._programs)
         promoted = dict.fromkeys(promoted_values(module, candidates), F32)
         ieee = [each.operation for each in candidates if each.form == "tf32"]
         self._repaired = self._errors(widened(module, promoted, ieee))
 
     def _errors(self, widened: Widened) -> Errors:
-        return errors_of(stored_by(self._replay, widened, _programs(self._replay)), self._exact)
+        return errors_of(stored_by(self._replay, widened, self._programs), self._exact)
 
     def own_error(self, left: Sequence[Candidate]) -> StoredError | None:
         """The largest error, in roundings, that candidates make; None when none stands out.
@@ -241,20 +242,19 @@ class StoredWidened(Stored):
 def _hear_stores(replay: Replay) -> Stored | None:
     """A listener to what the launch stores as it is; None where it also adds floats to memory by atomics."""
     has_atomics = any(each.name in UPDATES for each in replay.module.walk())
-    return None if has_atomics else Stored(_chosen(replay))
+    return None if has_atomics else Stored(_chosen(replay, _programs(replay)))
 
 
 def stored_by(replay: Replay, widened: Widened, programs: tuple[int, ...]) -> StoredWidened:
     """What a module stores, run for some programs, or for all where they wait for each other."""
     stored = StoredWidened(widened=widened)
-    chosen = None if replay.few_programs() is None else programs
-    replay.run([stored], widened.module, programs=chosen, threads=1, output=io.StringIO())
+    replay.run([stored], widened.module, programs=_chosen(replay, programs), threads=1, output=io.StringIO())
     return stored
 
 
-def _chosen(replay: Replay) -> tuple[int, ...] | None:
-    """The programs that an error is measured on; None for all, where they wait for each other."""
-    return None if replay.few_programs() is None else _programs(replay)
+def _chosen(replay: Replay, programs: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The programs that are run again; None for all, where they wait for each other."""
+    return None if replay.few_programs() is None else programs
 
 
 def _programs(replay: Replay) -> tuple[int, ...]:

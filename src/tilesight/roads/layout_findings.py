@@ -88,16 +88,12 @@ def _signs(outcome: Outcome, twin: Outcome) -> list[Finding]:
 
 
 def _cause(outcome: Outcome, twin: Outcome, signs: Sequence[Finding], others: Mapping[int, Cause]) -> Cause | None:
-    use, index = outcome.use, outcome.cell.laid_out
-    if use is None or use.site is None:
-        return _copied_cause(outcome, twin)
-    copied = _copied_cause(outcome, twin)
-    if copied is not None:
+    use, copied = outcome.use, _copied_cause(outcome, twin)
+    if copied is not None or use is None or use.site is None:
         return copied
     is_own = any(finding.tensor in use.own for finding in signs) or not use.is_inside
-    if not is_own and (_other_cause(outcome, signs) or index in others):
-        return _other_cause(outcome, signs) or others[index]
-    return Cause("own", use.site.tensor, use.site, use.site.file, use.site.line)
+    other = None if is_own else _other_cause(outcome, signs) or others.get(outcome.cell.laid_out)
+    return other or Cause("own", use.site.tensor, use.site, use.site.file, use.site.line)
 
 
 def _copied_cause(outcome: Outcome, twin: Outcome) -> Cause | None:

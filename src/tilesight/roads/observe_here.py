@@ -17,7 +17,7 @@ from tilesight.errors import InputError
 from tilesight.roads.describe import describe_graph
 from tilesight.roads.model import Observation
 from tilesight.roads.region_ledger import EagerRecord
-from tilesight.targets import Target, target, target_names
+from tilesight.targets import target_of_device
 
 HERE = ("cpu", "gpu")
 """Targets that are not names of GPUs: what is in this machine."""
@@ -48,7 +48,7 @@ def observe_here(
         ask_gradients(inputs)
     graph, notes = compile_here(function, inputs, mode=mode, dynamic=dynamic, backward=backward)
     graph = replace(graph, regions=tuple(with_launches(region) for region in graph.regions))
-    known = _known_target() if where == "gpu" else None
+    known = target_of_device(torch.cuda.get_device_name()) if where == "gpu" else None
     seen = describe_graph(
         graph,
         subject=name,
@@ -64,12 +64,6 @@ def _device(where: str) -> torch.device:
     if where == "gpu" and not torch.cuda.is_available():
         raise InputError("no GPU is here", where="--target gpu", expected="the name of one that need not be here")
     return torch.device("cuda" if where == "gpu" else "cpu")
-
-
-def _known_target() -> Target | None:
-    """What is known of the GPU that is here; None for one that the targets do not hold."""
-    name = torch.cuda.get_device_name()
-    return next((each for each in map(target, target_names()) if each.device_name == name), None)
 
 
 def _on_device(subject: Callable[..., Any], device: torch.device, *, is_trained: bool) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from tilesight.targets.amd import MI300X
 from tilesight.targets.model import PeakTflops, Target
 from tilesight.targets.nvidia import A100, B200, H100, H200, L40S, RTX4090
 
-__all__ = ["PeakTflops", "Target", "target", "target_names"]
+__all__ = ["PeakTflops", "Target", "target", "target_names", "target_of_device"]
 
 _TARGETS = {each.name: each for each in (H200, H100, B200, A100, L40S, RTX4090, MI300X)}
 
@@ -15,6 +15,11 @@ _TARGETS = {each.name: each for each in (H200, H100, B200, A100, L40S, RTX4090, 
 def target_names() -> tuple[str, ...]:
     """The names that `target` takes."""
     return tuple(_TARGETS)
+
+
+def target_of_device(device_name: str) -> Target | None:
+    """The GPU whose driver reports this name; None for one that is not known."""
+    return next((each for each in _TARGETS.values() if each.device_name == device_name), None)
 
 
 def target(name: str) -> Target:
