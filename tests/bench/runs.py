@@ -22,7 +22,7 @@ RIGHT = NumberCheck("as timed", True, 1e-3, 3e-2)
 
 
 def timed(provider: str, device_s: Sequence[float], *checks: NumberCheck) -> Measured:
-    return Measured(provider, (RIGHT, *checks), Timing("events", tuple(device_s), (3e-4, 5e-4, 4e-4), 2, 1))
+    return Measured(provider, (RIGHT, *checks), Timing("events", tuple(device_s), (3e-4, 5e-4, 4e-4), 2, 1, 4_000_000))
 
 
 def case(*measured: Measured, operator: str = "softmax", shape: tuple[int, ...] = (1000, 2000)) -> BenchCase:

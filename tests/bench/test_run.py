@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ from tilesight import Case
 from tilesight.bench.clocks import WallClock, interleave
 from tilesight.bench.model import BenchCase, Measured
 from tilesight.bench.numbers import check_beside
-from tilesight.bench.operators import COPY, OPERATORS, Draw, Operator, find_operator, of_case
+from tilesight.bench.operator_model import Draw, Operator
+from tilesight.bench.operators import COPY, OPERATORS, find_operator, of_case
+from tilesight.bench.operators_axes import judge_argmax, judge_max
+from tilesight.bench.operators_elements import judge_dropout
 from tilesight.bench.providers import provider_names
 from tilesight.bench.run import BenchOptions, bench, measure_case, shapes_of
 from tilesight.errors import InputError
@@ -36,13 +40,46 @@ def test_every_operator_has_right_numbers_on_both_roads(name: str) -> None:
     ("name", "elements"),
     [
         ("copy", 2 * 64), ("softmax", 2 * 64), ("softmax_backward", 3 * 64), ("rms_norm", 2 * 64 + 16),
-        ("add_rms_norm", 4 * 64 + 16), ("rms_norm_backward", 64 + 64 + (64 + 16)),
+        ("add_rms_norm", 4 * 64 + 16), ("rms_norm_backward", 64 + (64 + 16) + (64 + 16)),
+        ("add_rms_norm_backward", (64 + 64) + (64 + 16) + (64 + 16)), ("layer_norm", 2 * 64 + 2 * 16),
+        ("layer_norm_backward", 64 + (64 + 16) + (64 + 2 * 16)), ("add", 3 * 64), ("add_relu", 3 * 64),
+        ("swiglu", 3 * 64), ("swiglu_backward", 5 * 64), ("geglu", 3 * 64), ("geglu_backward", 5 * 64),
+        ("transpose", 2 * 64), ("dropout", 2 * 64), ("cumsum", 2 * 64), ("sum", 64 + 4), ("column_sum", 64 + 16),
+        ("log_softmax", 2 * 64), ("log_softmax_backward", 3 * 64),
     ],
 )  # fmt: skip
 def test_the_fewest_bytes(name: str, elements: int) -> None:
     operator = {**OPERATORS, "copy": COPY}[name]
     for dtype, size in ((torch.float32, 4), (torch.bfloat16, 2)):
         assert operator.ideal_bytes(operator.inputs((4, 16), Draw(dtype, "cpu"))) == elements * size
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "bytes_"),
+    [
+        ("max", (4, 16), 64 * 2 + 4 * (2 + 8)), ("argmax", (4, 16), 64 * 2 + 4 * 8),
+        ("cross_entropy", (4, 16), 64 * 2 + 4 * 8 + 2), ("cross_entropy_both", (4, 16), 2 * 64 * 2 + 4 * 8 + 2 * 2),
+        ("linear_cross_entropy_both", (4, 8, 16), 2 * (4 * 8 + 16 * 8) * 2 + 4 * 8 + 2 * 2),
+        ("linear_cross_entropy_products", (4, 8, 16), 2 * (4 * 8 + 16 * 8 + 4 * 16) * 2),
+        ("rope", (2, 3, 4, 8), (2 * (2 * 3 * 8) * (4 + 1) + 2 * 3 * 8) * 2),
+        ("rope_backward", (2, 3, 4, 8), (2 * (2 * 3 * 8) * (4 + 1) + 2 * 3 * 8) * 2),
+        ("embedding_backward", (5, 3, 7), 5 * 8 + (5 * 7 + 3 * 7) * 2),
+    ],
+)  # fmt: skip
+def test_the_fewest_bytes_in_bfloat16(name: str, shape: tuple[int, ...], bytes_: int) -> None:
+    """Where dtypes are mixed or shapes have more than two axes."""
+    operator = OPERATORS[name]
+    assert operator.ideal_bytes(operator.inputs(shape, Draw(torch.bfloat16, "cpu"))) == bytes_
+
+
+def test_an_embedding_reads_each_named_row_once() -> None:
+    inputs = [torch.tensor([1, 1, 0, 1]), torch.zeros(3, 7, dtype=torch.bfloat16)]
+    assert OPERATORS["embedding"].ideal_bytes(inputs) == 4 * 8 + (2 + 4) * 7 * 2
+
+
+def test_the_flops_of_three_products() -> None:
+    assert OPERATORS["linear_cross_entropy_both"].flops is not None
+    assert OPERATORS["linear_cross_entropy_both"].flops((4, 8, 16)) == 3 * 2 * 4 * 8 * 16
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
@@ -104,6 +141,41 @@ def test_strided_rows(hand: Any, ok: bool | None) -> None:
     assert [(each.what, each.ok) for each in checks] == [("odd sizes", True), ("strided rows", ok)]
 
 
+def test_any_place_of_the_maximum_is_right_and_no_other() -> None:
+    x = torch.tensor([[1.0, 3.0, 3.0], [5.0, 4.0, 5.0]]).bfloat16()
+    values = x.amax(-1)
+    for places, ok in (([1, 0], True), ([2, 2], True), ([0, 0], False), ([1, 1], False), ([1, 3], False)):
+        index = torch.tensor(places)
+        assert judge_argmax([index], [x]).ok is ok and judge_max([values, index], [x]).ok is ok
+    assert not judge_max([values * 1.01, torch.tensor([1, 0])], [x]).ok
+
+
+def test_dropout_is_judged_by_its_share_and_its_scale() -> None:
+    (x,) = Draw(torch.float32, "cpu").tensors((100, 200))
+    (kept,) = Draw(torch.float32, "cpu", 1).tensors((100, 200))
+    kept = (kept > -1.2815516).float()
+    for share, scale, ok in ((kept, 1 / 0.9, True), (kept, 1.0, False), (torch.ones_like(x), 1 / 0.9, False)):
+        assert judge_dropout([x * share * scale], [x]).ok is ok
+    assert not judge_dropout(
+        [x * (torch.rand(100, 200, generator=torch.Generator().manual_seed(2)) > 0.5) / 0.9], [x]
+    ).ok
+
+
+def overwriting(x: torch.Tensor) -> torch.Tensor:
+    return x.copy_(torch.softmax(x, -1))
+
+
+def test_a_provider_that_writes_into_its_inputs_gets_its_own() -> None:
+    spoiled = operator_of(lambda x: torch.softmax(x, -1))
+    spoiled = replace(spoiled, peers={"peer": lambda: overwriting}, overwriting=("peer",))
+    inputs = spoiled.inputs((8, 32), Draw(torch.float32, "cpu"))
+    assert spoiled.own_inputs("hand", inputs) is inputs
+    assert spoiled.own_inputs("peer", inputs)[0].data_ptr() != inputs[0].data_ptr()
+    case = measure_case(spoiled, (8, 32), BenchOptions("cpu", 2, ("peer", "hand")))
+    assert [(each.provider, each.ok) for each in case.measured] == [("hand", True), ("peer", True)]
+    assert [check.ok for check in case.measured[1].checks] == [True, True, True]
+
+
 def test_providers_take_turns_and_each_second_round_is_the_other_way_round() -> None:
     order: list[str] = []
 
@@ -150,6 +222,13 @@ def test_a_users_case_keeps_its_own_inputs() -> None:
 def test_options_that_can_not_be_measured(options: BenchOptions, got: str) -> None:
     with pytest.raises(InputError, match=got):
         options.check()
+
+
+def test_an_operator_has_its_own_dtype_on_a_gpu() -> None:
+    add, softmax = OPERATORS["add_relu"], OPERATORS["softmax"]
+    assert [BenchOptions("cuda").dtype_of(each) for each in (add, softmax)] == ["float32", "bfloat16"]
+    assert [BenchOptions(device, dtype="float16").dtype_of(add) for device in ("cuda", "cpu")] == ["float16"] * 2
+    assert BenchOptions("cpu").dtype_of(softmax) == "float32"
 
 
 def test_a_name_that_is_no_operator() -> None:

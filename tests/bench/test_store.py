@@ -43,6 +43,17 @@ def test_what_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert text.read_text().startswith("not a database") and not missing.exists()
 
 
+def test_a_store_of_version_1_is_read_and_written(tmp_path: Path) -> None:
+    path = tmp_path / "runs"
+    save_run(sample_run(), path)
+    with sqlite3.connect(path) as connection:
+        connection.executescript("ALTER TABLE measured DROP COLUMN peak_bytes; PRAGMA user_version = 1;")
+    connection.close()
+    timing = load_run(path).cases[0].measured[0].timing
+    assert timing is not None and timing.peak_bytes is None
+    assert save_run(sample_run(), path).number == 2 and load_run(path, 2) == replace(sample_run(), number=2)
+
+
 def test_a_number_that_is_not_there(tmp_path: Path) -> None:
     save_run(sample_run(), tmp_path / "runs")
     with pytest.raises(InputError, match="no run 9; expected one of 1"):

@@ -24,6 +24,7 @@ class Timing:
         host_s: seconds of a call from Python to the end of its work, one a sample; L2 is warm
         input_sets: sets of inputs that the calls took in turn
         kernels: launched by one call; None where they are not counted
+        peak_bytes: the most memory that one call takes at a time, on top of its inputs; None where it is not counted
     """
 
     method: Method
@@ -31,6 +32,7 @@ class Timing:
     host_s: tuple[float, ...]
     input_sets: int
     kernels: int | None = None
+    peak_bytes: int | None = None
 
     @property
     def median_s(self) -> float:

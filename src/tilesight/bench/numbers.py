@@ -9,28 +9,34 @@ from typing import Any
 import torch
 
 from tilesight.bench.model import NumberCheck
-from tilesight.bench.operators import Draw, Function, Operator, Shape, outputs_of
-from tilesight.bench.providers import backward_call, call_of
-from tilesight.capture.numerics import flatten, judge, reference_outputs, widened
+from tilesight.bench.operator_model import Draw, Function, Operator, Shape, outputs_of
+from tilesight.bench.providers import call_of
+from tilesight.capture.numerics import Verdict, flatten, judge, reference_outputs, widened
 from tilesight.errors import InputError
 
 Reference = Sequence[torch.Tensor]
 
 
 def reference_of(operator: Operator, inputs: Sequence[Any]) -> Reference:
-    """Outputs, or gradients, computed in float64."""
+    """Outputs, or gradients, computed in float64; nothing for an operator that judges its outputs by itself."""
     function = operator.reference or operator.eager
-    if not operator.is_backward:
+    if operator.judge is not None:
+        return ()
+    if operator.mode == "forward":
         return reference_outputs(function, inputs)
     wide = [widened(value) for value in inputs]
     dtypes = [each.dtype for each in outputs_of(operator.eager, inputs)]
-    return flatten(backward_call(function, wide, dtypes)())
+    return flatten(call_of(operator, function, wide, dtypes)())
 
 
 def check_as_timed(operator: Operator, function: Function, inputs: Sequence[Any], reference: Reference) -> NumberCheck:
     """At the shape that is timed; exceptions of the provider pass."""
-    verdict = judge(call_of(operator, function, inputs)(), reference)
+    verdict = _judged(operator, call_of(operator, function, inputs)(), inputs, reference)
     return NumberCheck("as timed", verdict.ok, verdict.max_error, verdict.tolerance)
+
+
+def _judged(operator: Operator, outputs: Any, inputs: Sequence[Any], reference: Reference) -> Verdict:
+    return judge(outputs, reference) if operator.judge is None else operator.judge(flatten(outputs), inputs)
 
 
 def check_beside(operator: Operator, make: Callable[[], Function], shape: Shape, draw: Draw) -> list[NumberCheck]:
@@ -43,7 +49,7 @@ def check_beside(operator: Operator, make: Callable[[], Function], shape: Shape,
     if not operator.odd_shapes:
         return []
     strided = replace(draw, is_strided=True)
-    few = (min(shape[0], 7), *shape[1:]) if len(shape) > 1 else shape
+    few = (min(shape[0], 7), *shape[1:]) if len(shape) > 1 else operator.odd_shapes[-1]
     return [
         _checked("odd sizes", operator, make, [operator.inputs(odd, draw) for odd in operator.odd_shapes]),
         _checked("strided rows", operator, make, [operator.inputs(few, strided)]),
@@ -57,7 +63,8 @@ def _checked(
     for inputs in all_inputs:
         torch.compiler.reset()
         try:
-            verdict = judge(call_of(operator, make(), inputs)(), reference_of(operator, inputs))
+            reference = reference_of(operator, inputs)
+            verdict = _judged(operator, call_of(operator, make(), inputs)(), inputs, reference)
         except InputError as error:
             return NumberCheck(what, False, reason=str(error))
         except Exception as error:
@@ -80,3 +87,13 @@ def count_kernels(call: Callable[[], Any]) -> int:
         call()
         torch.cuda.synchronize()
     return sum(event.device_type.name == "CUDA" for event in profiler.events())
+
+
+def peak_bytes(call: Callable[[], Any]) -> int:
+    """The most memory that one call takes on the GPU at a time, on top of what was there before it."""
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before

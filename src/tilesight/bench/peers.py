@@ -13,6 +13,8 @@ from typing import Any
 Function = Callable[..., Any]
 Peers = Mapping[str, Callable[[], Function]]
 EPS = 1e-6
+DROPPED = 0.1
+"""The probability of a dropout."""
 
 
 def _liger_softmax() -> Function:
@@ -29,9 +31,81 @@ def _liger_add_rms_norm() -> Function:
     return lambda x, residual, weight: apply(x, residual, weight, EPS, 0.0, "llama", False)
 
 
-def _gems_softmax(name: str) -> Function:
-    function = getattr(import_module("flag_gems.ops"), name)
+def _liger_layer_norm() -> Function:
+    apply = import_module("liger_kernel.ops.layer_norm").LigerLayerNormFunction.apply
+    return lambda x, weight, bias: apply(x, weight, bias, EPS)
+
+
+def _liger_swiglu() -> Function:
+    return import_module("liger_kernel.ops.swiglu").LigerSiLUMulFunction.apply
+
+
+def _liger_geglu() -> Function:
+    return import_module("liger_kernel.ops.geglu").LigerGELUMulFunction.apply
+
+
+def _liger_rope() -> Function:
+    return import_module("liger_kernel.ops.rope").LigerRopeFunction.apply
+
+
+def _liger_cross_entropy() -> Function:
+    apply = import_module("liger_kernel.ops.cross_entropy").LigerCrossEntropyFunction.apply
+    return lambda x, target: apply(x, target, None)[0]
+
+
+def _liger_linear_cross_entropy() -> Function:
+    module = import_module("liger_kernel.ops.fused_linear_cross_entropy")
+    apply = module.LigerFusedLinearCrossEntropyFunction.apply
+    return lambda x, w, target: apply(x, w, target)[0]
+
+
+def _gems(name: str) -> Function:
+    """One of its ATen operators."""
+    return getattr(import_module("flag_gems.ops"), name)
+
+
+def _gems_along_rows(name: str) -> Function:
+    function = _gems(name)
     return lambda x: function(x, -1)
+
+
+def _gems_layer_norm() -> Function:
+    function = _gems("layer_norm")
+    return lambda x, weight, bias: function(x, list(weight.shape), weight, bias, EPS)[0]
+
+
+def _gems_swiglu() -> Function:
+    return import_module("flag_gems.fused.silu_and_mul").silu_and_mul
+
+
+def _gems_geglu() -> Function:
+    function = import_module("flag_gems.fused.gelu_and_mul").gelu_and_mul
+    return lambda gate, up: function(gate, up, "tanh")
+
+
+def _gems_rope() -> Function:
+    function = import_module("flag_gems.fused.rotary_embedding").apply_rotary_pos_emb
+
+    def turned(q: Any, k: Any, cos: Any, sin: Any) -> Any:
+        half = cos.shape[-1] // 2
+        heads = function(q.transpose(1, 2), k.transpose(1, 2), cos[:, :half], sin[:, :half])
+        return [each.transpose(1, 2) for each in heads]
+
+    return turned
+
+
+def _gems_dropout() -> Function:
+    function = _gems("dropout")
+    return lambda x: function(x, DROPPED)[0]
+
+
+def _gems_embedding() -> Function:
+    function = _gems("embedding")
+    return lambda index, table: function(table, index)
+
+
+def _gems_cross_entropy() -> Function:
+    return import_module("flag_gems.fused.cross_entropy_loss").cross_entropy_loss
 
 
 def _gems_rms_norm() -> Function:
@@ -53,7 +127,27 @@ def _quack_add_rms_norm() -> Function:
     return lambda x, residual, weight: function(x, weight, residual=residual, eps=EPS, prenorm=True)
 
 
-SOFTMAX: Peers = {"liger": _liger_softmax, "flag_gems": partial(_gems_softmax, "softmax"), "quack": _quack_softmax}
-LOG_SOFTMAX: Peers = {"flag_gems": partial(_gems_softmax, "log_softmax")}
+def _quack_cross_entropy() -> Function:
+    function = import_module("quack.cross_entropy").cross_entropy
+    return lambda x, target: function(x, target).mean()
+
+
+SOFTMAX: Peers = {"liger": _liger_softmax, "flag_gems": partial(_gems_along_rows, "softmax"), "quack": _quack_softmax}
+LOG_SOFTMAX: Peers = {"flag_gems": partial(_gems_along_rows, "log_softmax")}
 RMS_NORM: Peers = {"liger": _liger_rms_norm, "flag_gems": _gems_rms_norm, "quack": _quack_rms_norm}
 ADD_RMS_NORM: Peers = {"liger": _liger_add_rms_norm, "quack": _quack_add_rms_norm}
+LAYER_NORM: Peers = {"liger": _liger_layer_norm, "flag_gems": _gems_layer_norm}
+ADD: Peers = {"flag_gems": partial(_gems, "add")}
+SWIGLU: Peers = {"liger": _liger_swiglu, "flag_gems": _gems_swiglu}
+GEGLU: Peers = {"liger": _liger_geglu, "flag_gems": _gems_geglu}
+ROPE: Peers = {"liger": _liger_rope, "flag_gems": _gems_rope}
+DROPOUT: Peers = {"flag_gems": _gems_dropout}
+EMBEDDING: Peers = {"flag_gems": _gems_embedding}
+CROSS_ENTROPY: Peers = {
+    "liger": _liger_cross_entropy, "flag_gems": _gems_cross_entropy, "quack": _quack_cross_entropy,
+}  # fmt: skip
+LINEAR_CROSS_ENTROPY: Peers = {"liger": _liger_linear_cross_entropy}
+SUM: Peers = {"flag_gems": partial(_gems_along_rows, "sum_dim")}
+MAX: Peers = {"flag_gems": partial(_gems_along_rows, "max_dim")}
+ARGMAX: Peers = {"flag_gems": partial(_gems_along_rows, "argmax")}
+CUMSUM: Peers = {"flag_gems": partial(_gems_along_rows, "cumsum")}

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tilesight.bench.clocks import Call
-from tilesight.bench.operators import Function, Operator
+from tilesight.bench.operator_model import Function, Operator
 from tilesight.capture.numerics import flatten
 from tilesight.errors import InputError
 
@@ -53,11 +53,23 @@ def function_of(operator: Operator, provider: str) -> Function:
     return operator.peers[provider]()
 
 
-def call_of(operator: Operator, function: Function, inputs: Sequence[Any]) -> Call:
-    """What is timed: the function on its inputs, or the gradients of what it returned."""
-    if not operator.is_backward:
+def call_of(
+    operator: Operator, function: Function, inputs: Sequence[Any], rounded_to: Sequence[torch.dtype] = ()
+) -> Call:
+    """What is timed: the function on its inputs, the gradients of what it returned, or both.
+
+    Args: rounded_to: dtypes that the outputs' gradients are rounded to; their own when empty
+    """
+    if operator.mode == "forward":
         return partial(_without_gradients, function, inputs)
-    return backward_call(function, inputs)
+    leaves = [_leaf(value) if operator.has_gradient(place, value) else value for place, value in enumerate(inputs)]
+    wanted = operator.differentiated(leaves)
+    if operator.mode == "both":
+        return partial(_both, function, leaves, wanted)
+    outputs = flatten(function(*leaves))
+    gradients = _gradients_of(outputs, rounded_to or [each.dtype for each in outputs])
+    grad: Callable[..., Any] = torch.autograd.grad
+    return lambda: grad(outputs, wanted, gradients, retain_graph=True)
 
 
 def _without_gradients(function: Function, inputs: Sequence[Any]) -> Any:
@@ -65,25 +77,21 @@ def _without_gradients(function: Function, inputs: Sequence[Any]) -> Any:
         return function(*inputs)
 
 
-def backward_call(function: Function, inputs: Sequence[Any], rounded_to: Sequence[torch.dtype] = ()) -> Call:
-    """Gradients of every floating-point input, from random gradients of every output; the forward pass ran before.
+def _both(function: Function, leaves: Sequence[Any], wanted: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """A loss and its gradients."""
+    (loss,) = flatten(function(*leaves))
+    return [loss.detach(), *torch.autograd.grad(loss, wanted)]
 
-    Args: rounded_to: dtypes that the outputs' gradients are rounded to; their own when empty
-    """
-    leaves = [_leaf(value) for value in inputs]
-    wanted = [value for value in leaves if isinstance(value, torch.Tensor) and value.requires_grad]
-    outputs = flatten(function(*leaves))
+
+def _gradients_of(outputs: Sequence[torch.Tensor], dtypes: Sequence[torch.dtype]) -> list[torch.Tensor]:
+    """Random, one an output."""
     generator = torch.Generator(outputs[0].device).manual_seed(1)
-    dtypes = rounded_to or [each.dtype for each in outputs]
-    gradients = [
+    return [
         torch.randn(each.shape, generator=generator, device=each.device).to(dtype).to(each.dtype)
         for each, dtype in zip(outputs, dtypes, strict=True)
     ]
-    grad: Callable[..., Any] = torch.autograd.grad
-    return lambda: grad(outputs, wanted, gradients, retain_graph=True)
 
 
-def _leaf(value: Any) -> Any:
+def _leaf(value: torch.Tensor) -> torch.Tensor:
     """The same data, as the start of a graph."""
-    is_float = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
-    return value.detach().requires_grad_() if is_float else value
+    return value.detach().requires_grad_()

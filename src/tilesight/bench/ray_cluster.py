@@ -9,7 +9,8 @@ from typing import Any
 
 from tilesight.bench.environment import environment_of, with_state_after
 from tilesight.bench.model import BenchCase, BenchRun, Environment, described
-from tilesight.bench.operators import Shape, find_operator
+from tilesight.bench.operator_model import Shape
+from tilesight.bench.operators import find_operator
 from tilesight.bench.run import CPU_NOTE, BenchOptions, Heard, measure_case, roof_of
 from tilesight.errors import InputError
 

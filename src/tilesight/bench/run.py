@@ -13,8 +13,9 @@ import torch
 from tilesight.bench.clocks import Clock, CudaClock, WallClock, interleave
 from tilesight.bench.environment import environment_of, with_state_after
 from tilesight.bench.model import NOT_INSTALLED, BenchCase, BenchRun, Measured, Timing, described
-from tilesight.bench.numbers import check_as_timed, check_beside, count_kernels, first_line, reference_of
-from tilesight.bench.operators import COPY, Draw, Function, Operator, Shape
+from tilesight.bench.numbers import check_as_timed, check_beside, count_kernels, first_line, peak_bytes, reference_of
+from tilesight.bench.operator_model import Draw, Function, Operator, Shape
+from tilesight.bench.operators import COPY
 from tilesight.bench.providers import COMPILED, call_of, choose_providers, function_of
 from tilesight.capture.numerics import flatten
 from tilesight.capture.tensors import dtype_name
@@ -34,19 +35,19 @@ class BenchOptions:
         device: `cuda` or `cpu`
         samples: of each provider in each case
         providers: names; all that there are when empty
-        dtype: of the inputs, a name in `DTYPES`
+        dtype: of the inputs, a name in `DTYPES`; empty: each operator's own on a GPU, float32 on a CPU
         seed: of the random inputs
     """
 
     device: str = "cuda"
     samples: int = 30
     providers: tuple[str, ...] = ()
-    dtype: str = "bfloat16"
+    dtype: str = ""
     seed: int = 0
 
     def check(self) -> None:
         """Raises: InputError: for what can't be measured here"""
-        if self.dtype not in DTYPES:
+        if self.dtype and self.dtype not in DTYPES:
             raise InputError(f"dtype {self.dtype}", where="--dtype", expected=f"one of {', '.join(DTYPES)}")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise InputError(
@@ -55,6 +56,10 @@ class BenchOptions:
             )  # fmt: skip
         if self.samples < 1:
             raise InputError(f"{self.samples} samples", where="--samples", expected="at least 1")
+
+    def dtype_of(self, operator: Operator) -> str:
+        """What an operator's inputs are drawn in."""
+        return self.dtype or (operator.gpu_dtype if self.device == "cuda" else "float32")
 
 
 Work = tuple[Operator, Shape]
@@ -95,7 +100,7 @@ def roof_of(options: BenchOptions) -> float | None:
 def _measured_one_by_one(work: Sequence[Work], options: BenchOptions, heard: Heard) -> Iterator[BenchCase]:
     seen: set[str] = set()
     for number, (operator, shape) in enumerate(work, 1):
-        heard(f"{number} of {len(work)}: {described(operator.name, shape, options.dtype)}")
+        heard(f"{number} of {len(work)}: {described(operator.name, shape, options.dtype_of(operator))}")
         yield measure_case(operator, shape, options, compiled_beside=operator.name not in seen)
         seen.add(operator.name)
 
@@ -107,7 +112,7 @@ def measure_case(operator: Operator, shape: Shape, options: BenchOptions, *, com
         compiles them all
     """
     torch.compiler.reset()
-    draw = Draw(DTYPES[options.dtype], options.device, options.seed)
+    draw = Draw(DTYPES[options.dtype_of(operator)], options.device, options.seed)
     inputs = operator.inputs(shape, draw)
     names = choose_providers(operator, options.providers)
     reference = reference_of(operator, inputs)
@@ -140,7 +145,7 @@ def _checked(
     except ImportError as error:
         return None, Measured(name, reason=f"{NOT_INSTALLED}: {first_line(error)}")
     try:
-        check = check_as_timed(operator, function, inputs, reference)
+        check = check_as_timed(operator, function, operator.own_inputs(name, inputs), reference)
     except torch.cuda.OutOfMemoryError:
         torch.cuda.empty_cache()
         return None, Measured(name, reason="out of memory")
@@ -159,11 +164,17 @@ def _timed(
     first = operator.inputs(shape, draw)
     count = _input_sets(operator.ideal_bytes(first)) if is_gpu else 2
     sets = [first, *(operator.inputs(shape, replace(draw, seed=draw.seed + each)) for each in range(1, count))]
-    calls = {name: [call_of(operator, function, inputs) for inputs in sets] for name, function in functions.items()}
+    calls = {
+        name: [call_of(operator, function, operator.own_inputs(name, inputs)) for inputs in sets]
+        for name, function in functions.items()
+    }
     timings = interleave({name: clock.prepare(mine) for name, mine in calls.items()}, samples, count)
     if not is_gpu:
         return timings
-    return {name: replace(timing, kernels=count_kernels(calls[name][0])) for name, timing in timings.items()}
+    return {
+        name: replace(timing, kernels=count_kernels(calls[name][0]), peak_bytes=peak_bytes(calls[name][0]))
+        for name, timing in timings.items()
+    }
 
 
 def _l2_bytes() -> int:

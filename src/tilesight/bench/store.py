@@ -13,7 +13,7 @@ from typing import Any, cast
 from tilesight.bench.model import BenchCase, BenchRun, DeviceState, Environment, Measured, Method, NumberCheck, Timing
 from tilesight.errors import InputError
 
-VERSION = 1
+VERSION = 2
 SCHEMA = """
 CREATE TABLE runs (number INTEGER PRIMARY KEY, date TEXT NOT NULL, environment TEXT NOT NULL, notes TEXT NOT NULL);
 CREATE TABLE cases (
@@ -22,7 +22,7 @@ CREATE TABLE cases (
 );
 CREATE TABLE measured (
     id INTEGER PRIMARY KEY, case_id INTEGER NOT NULL REFERENCES cases, provider TEXT NOT NULL, reason TEXT NOT NULL,
-    method TEXT, input_sets INTEGER, kernels INTEGER
+    method TEXT, input_sets INTEGER, kernels INTEGER, peak_bytes INTEGER
 );
 CREATE TABLE checks (
     measured INTEGER NOT NULL REFERENCES measured, what TEXT NOT NULL, ok INTEGER, max_error REAL, tolerance REAL,
@@ -45,7 +45,11 @@ def _opened(path: Path, *, must_exist: bool) -> Generator[sqlite3.Connection]:
         with closing(sqlite3.connect(path)) as connection, connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             has_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
-            if has_tables and version != VERSION:
+            if has_tables and version == 1:
+                connection.executescript(
+                    f"ALTER TABLE measured ADD peak_bytes INTEGER; PRAGMA user_version = {VERSION};"
+                )
+            elif has_tables and version != VERSION:
                 raise InputError(f"version {version}", where=str(path), expected=f"a bench store of version {VERSION}")
             if not has_tables:
                 connection.executescript(f"{SCHEMA}PRAGMA user_version = {VERSION};")
@@ -77,10 +81,10 @@ def _save_case(connection: sqlite3.Connection, run: int | None, case: BenchCase)
 
 def _save_measured(connection: sqlite3.Connection, case_id: int | None, measured: Measured) -> None:
     timing = measured.timing
-    taken = (None, None, None) if timing is None else (timing.method, timing.input_sets, timing.kernels)
-    columns = "case_id, provider, reason, method, input_sets, kernels"
+    taken = (None,) * 4 if timing is None else (timing.method, timing.input_sets, timing.kernels, timing.peak_bytes)
+    columns = "case_id, provider, reason, method, input_sets, kernels, peak_bytes"
     row = (case_id, measured.provider, measured.reason, *taken)
-    number = connection.execute(f"INSERT INTO measured ({columns}) VALUES (?, ?, ?, ?, ?, ?)", row).lastrowid
+    number = connection.execute(f"INSERT INTO measured ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row).lastrowid
     checks = [(number, each.what, each.ok, each.max_error, each.tolerance, each.reason) for each in measured.checks]
     connection.executemany("INSERT INTO checks VALUES (?, ?, ?, ?, ?, ?)", checks)
     if timing is not None:
@@ -118,13 +122,14 @@ def _environment(data: dict[str, Any]) -> Environment:
 
 def _case(connection: sqlite3.Connection, row: Sequence[Any]) -> BenchCase:
     case_id, operator, shape, dtype, ideal_bytes, flops = row
-    query = "SELECT id, provider, reason, method, input_sets, kernels FROM measured WHERE case_id = ? ORDER BY id"
+    columns = "id, provider, reason, method, input_sets, kernels, peak_bytes"
+    query = f"SELECT {columns} FROM measured WHERE case_id = ? ORDER BY id"
     measured = tuple(_measured(connection, each) for each in connection.execute(query, (case_id,)).fetchall())
     return BenchCase(operator, tuple(json.loads(shape)), dtype, ideal_bytes, flops, measured)
 
 
 def _measured(connection: sqlite3.Connection, row: Sequence[Any]) -> Measured:
-    number, provider, reason, method, input_sets, kernels = row
+    number, provider, reason, method, input_sets, kernels, peak = row
     query = "SELECT what, ok, max_error, tolerance, reason FROM checks WHERE measured = ? ORDER BY rowid"
     checks = tuple(
         NumberCheck(what, None if ok is None else bool(ok), error, tolerance, why)
@@ -136,7 +141,7 @@ def _measured(connection: sqlite3.Connection, row: Sequence[Any]) -> Measured:
     query = "SELECT clock, seconds FROM samples WHERE measured = ? ORDER BY rowid"
     for clock, seconds in connection.execute(query, (number,)):
         samples[clock].append(seconds)
-    timing = Timing(cast(Method, method), tuple(samples["device"]), tuple(samples["host"]), input_sets, kernels)
+    timing = Timing(cast(Method, method), tuple(samples["device"]), tuple(samples["host"]), input_sets, kernels, peak)
     return Measured(provider, checks, timing, reason)
 
 

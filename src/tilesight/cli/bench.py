@@ -22,7 +22,10 @@ STORE = "tilesight-bench.sqlite"
 )
 @click.option("--shapes", metavar="ROWSxCOLUMNS,…", help="Instead of the operators' own shapes.")
 @click.option(
-    "--dtype", default=None, metavar="DTYPE", help="bfloat16 (on a CPU float32), float16, float32 or float64."
+    "--dtype",
+    default=None,
+    metavar="DTYPE",
+    help="bfloat16, float16, float32 or float64; else each operator's own: float32 for add and on a CPU.",
 )
 @click.option("--providers", default="", metavar="NAME,…", help="Only these; else all that are installed.")
 @click.option("--samples", default=30, show_default=True, help="Of each provider in each case.")

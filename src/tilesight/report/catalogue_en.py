@@ -233,6 +233,7 @@ ENGLISH: dict[str, str] = {
     "rate": "rate",
     "roof_share": "of roof",
     "host_time": "with host",
+    "peak_memory": "memory",
     "beside_wrong": "wrong at {what}",
     "beside_refused": "refuses {what}",
     "only_before": "only before",

@@ -231,6 +231,7 @@ CHINESE: dict[str, str] = {
     "rate": "速率",
     "roof_share": "占屋顶",
     "host_time": "含主机",
+    "peak_memory": "内存",
     "beside_wrong": "在 {what} 时数值错误",
     "beside_refused": "不接受 {what}",
     "only_before": "仅之前有",

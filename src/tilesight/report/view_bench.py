@@ -18,7 +18,7 @@ from tilesight.bench.model import (
 from tilesight.bench.statistics import quantiles
 from tilesight.report.catalogue import Catalogue
 from tilesight.report.plot_bench import plot_of
-from tilesight.report.texts import count_text, error_text, seconds_text, three_digits
+from tilesight.report.texts import bytes_text, count_text, error_text, seconds_text, three_digits
 from tilesight.report.view_model import Card, Cell, Fact, Plot, ReportView, Table
 from tilesight.report.view_tables import Row, table
 
@@ -32,6 +32,7 @@ SPREAD_COLUMNS = (
     "roof_share",
     "host_time",
     "kernel_count",
+    "peak_memory",
 )
 TONES = {"faster": "good", "slower": "bad", "same": "plain"}
 
@@ -123,6 +124,7 @@ def _row(words: Catalogue, case: BenchCase, measured: Measured, environment: Env
         "roof_share": Cell(f"{rate / roof:.0%}" if roof and tflops is None else ""),
         "host_time": Cell(seconds_text(timing.host_median_s)),
         "kernel_count": Cell("" if timing.kernels is None else str(timing.kernels)),
+        "peak_memory": Cell("" if timing.peak_bytes is None else bytes_text(timing.peak_bytes)),
     }
 
 

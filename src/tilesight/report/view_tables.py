@@ -14,7 +14,7 @@ Figure = TypeVar("Figure", int, float)
 Row = Mapping[str, Cell | None]
 
 _NUMBERS = {
-    "max_error", "tolerance", "bytes", "requested", "touched", "dram", "round_trips", "kernel_count",
+    "max_error", "tolerance", "bytes", "requested", "touched", "dram", "round_trips", "kernel_count", "peak_memory",
     "predicted", "measured", "roofline", "flops", "registers", "spills", "shared", "occupancy", "lanes",
     "masked", "out_of_bounds", "line", "programs", "grid",
 }  # fmt: skip

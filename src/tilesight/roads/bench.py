@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilesight.bench.model import BenchRun
-from tilesight.bench.operators import OPERATORS, Operator, Shape, find_operator
+from tilesight.bench.operator_model import Operator, Shape
+from tilesight.bench.operators import OPERATORS, find_operator
 from tilesight.bench.providers import known_providers
 from tilesight.bench.run import BenchOptions, bench, shapes_of
 from tilesight.bench.store import save_run
@@ -21,7 +22,7 @@ class Wanted:
     Args:
         cases: operators and `FILE.py:CASE`; all operators when empty
         shapes: such as `8192x16384,1024x131072`; the operators' own when None
-        dtype: bfloat16 on a GPU and float32 on a CPU when None
+        dtype: when None float32 on a CPU, and each operator's own on a GPU, bfloat16 for most
         executor: `local` or `ray`
     """
 
@@ -39,8 +40,7 @@ def bench_named(wanted: Wanted, store: str, command: str = "", heard: Callable[[
 
     Raises: InputError: for a name, shape, dtype or provider that is none, or without the device
     """
-    dtype = wanted.dtype or ("bfloat16" if wanted.device == "cuda" else "float32")
-    options = BenchOptions(wanted.device, wanted.samples, wanted.providers, dtype)
+    options = BenchOptions(wanted.device, wanted.samples, wanted.providers, wanted.dtype or "")
     options.check()
     names = wanted.cases or tuple(OPERATORS)
     operators = [find_operator(name) for name in names]
