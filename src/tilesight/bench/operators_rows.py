@@ -67,18 +67,18 @@ def _add_rms_norm_backward_bytes(inputs: Sequence[torch.Tensor]) -> int:
 
 
 _NORM = (_matrix_and_weight, _rms_norm, _rms_norm_by_hand, peers.RMS_NORM)
-_LAYER_NORM = (_matrix_weight_and_bias, _layer_norm, _layer_norm_by_hand, peers.LAYER_NORM)
+_LAYER_NORM = (_matrix_weight_and_bias, _layer_norm, _layer_norm_by_hand)
 _ADD_NORM = (_two_and_weight, _add_rms_norm, _add_rms_norm_by_hand, peers.ADD_RMS_NORM)
 
 ROW_OPERATORS = (
     Operator("softmax", one_matrix, _softmax, kernels.softmax, peers.SOFTMAX),
-    Operator("softmax_backward", one_matrix, _softmax, kernels.softmax, peers.SOFTMAX, "backward"),
+    Operator("softmax_backward", one_matrix, _softmax, kernels.softmax, peers.SOFTMAX_GRADIENT, "backward"),
     Operator("log_softmax", one_matrix, _log_softmax, kernels.log_softmax, peers.LOG_SOFTMAX),
     Operator("log_softmax_backward", one_matrix, _log_softmax, kernels.log_softmax, mode="backward"),
     Operator("rms_norm", *_NORM),
     Operator("rms_norm_backward", *_NORM, "backward", saved=(0, 1)),
     Operator("add_rms_norm", *_ADD_NORM),
     Operator("add_rms_norm_backward", *_ADD_NORM, "backward", fewest_bytes=_add_rms_norm_backward_bytes),
-    Operator("layer_norm", *_LAYER_NORM),
-    Operator("layer_norm_backward", *_LAYER_NORM, "backward", saved=(0, 1)),
+    Operator("layer_norm", *_LAYER_NORM, peers.LAYER_NORM),
+    Operator("layer_norm_backward", *_LAYER_NORM, peers.LAYER_NORM_GRADIENT, "backward", saved=(0, 1)),
 )

@@ -69,6 +69,11 @@ def _gems_along_rows(name: str) -> Function:
     return lambda x: function(x, -1)
 
 
+def _gems_sum() -> Function:
+    function = _gems("sum_dim")
+    return lambda x: function(x, [-1])
+
+
 def _gems_layer_norm() -> Function:
     function = _gems("layer_norm")
     return lambda x, weight, bias: function(x, list(weight.shape), weight, bias, EPS)[0]
@@ -133,10 +138,12 @@ def _quack_cross_entropy() -> Function:
 
 
 SOFTMAX: Peers = {"liger": _liger_softmax, "flag_gems": partial(_gems_along_rows, "softmax"), "quack": _quack_softmax}
+SOFTMAX_GRADIENT: Peers = {"liger": _liger_softmax, "quack": _quack_softmax}
 LOG_SOFTMAX: Peers = {"flag_gems": partial(_gems_along_rows, "log_softmax")}
 RMS_NORM: Peers = {"liger": _liger_rms_norm, "flag_gems": _gems_rms_norm, "quack": _quack_rms_norm}
 ADD_RMS_NORM: Peers = {"liger": _liger_add_rms_norm, "quack": _quack_add_rms_norm}
 LAYER_NORM: Peers = {"liger": _liger_layer_norm, "flag_gems": _gems_layer_norm}
+LAYER_NORM_GRADIENT: Peers = {"liger": _liger_layer_norm}
 ADD: Peers = {"flag_gems": partial(_gems, "add")}
 SWIGLU: Peers = {"liger": _liger_swiglu, "flag_gems": _gems_swiglu}
 GEGLU: Peers = {"liger": _liger_geglu, "flag_gems": _gems_geglu}
@@ -147,7 +154,7 @@ CROSS_ENTROPY: Peers = {
     "liger": _liger_cross_entropy, "flag_gems": _gems_cross_entropy, "quack": _quack_cross_entropy,
 }  # fmt: skip
 LINEAR_CROSS_ENTROPY: Peers = {"liger": _liger_linear_cross_entropy}
-SUM: Peers = {"flag_gems": partial(_gems_along_rows, "sum_dim")}
+SUM: Peers = {"flag_gems": _gems_sum}
 MAX: Peers = {"flag_gems": partial(_gems_along_rows, "max_dim")}
 ARGMAX: Peers = {"flag_gems": partial(_gems_along_rows, "argmax")}
 CUMSUM: Peers = {"flag_gems": partial(_gems_along_rows, "cumsum")}
