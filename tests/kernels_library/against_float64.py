@@ -12,6 +12,8 @@ from tilesight import Case, check
 from tilesight.capture.numerics import judge
 
 Function = Callable[..., Any]
+MORE_THAN_TORCH = 1.5
+"""How much larger than torch's own an error over the tolerance may be: both are the worst of many roundings."""
 
 dynamo_instantiates_functions = pytest.mark.filterwarnings(
     "ignore:.*torch.autograd.function.Function.* should not be instantiated:DeprecationWarning"
@@ -44,7 +46,9 @@ def with_gradients(
 def assert_near_float64(
     function: Function, reference: Function, inputs: Sequence[torch.Tensor], grads: Sequence[torch.Tensor] | None = None
 ) -> None:
-    """Outputs and gradients within the tolerance of the inputs' dtype.
+    """Outputs and gradients within the tolerance of the inputs' dtype, or about as near as torch's own in that dtype.
+
+    A gradient that is computed from a rounded output, as torch's is too, leaves the tolerance in one of many elements.
 
     Args:
         grads: of the outputs; drawn on the CPU when None
@@ -57,7 +61,9 @@ def assert_near_float64(
     wanted = with_gradients(reference, [each.double() for each in inputs], [each.double() for each in grads])
     assert all(each.dtype == dtype for each in got)
     verdict = judge(got, wanted)
-    assert verdict.ok, verdict
+    if not verdict.ok:
+        own = judge(with_gradients(reference, inputs, grads), wanted)
+        assert verdict.max_error <= MORE_THAN_TORCH * own.max_error, (verdict, own)
 
 
 def assert_compiled_whole(function: Function, inputs: Sequence[torch.Tensor]) -> None:

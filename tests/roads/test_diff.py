@@ -71,10 +71,10 @@ def test_an_edit_shows_as_the_lines_of_the_kernel_that_it_changed() -> None:
     body = [line for line in kernel.source if line[:1] in "+-" and " tmp" in line]
     assert any(line.startswith("+") and " + " in line for line in body)
     assert len(body) < 8  # the lines around it are the same
-    assert {f.key: (f.before, f.after) for f in kernel.figures}["ops"] == (
-        "aten._softmax, prims.prepare_softmax_online",
-        "aten._softmax, aten.add, prims.prepare_softmax_online",
-    )
+    (ops,) = [figure for figure in kernel.figures if figure.key == "ops"]
+    before_ops, after_ops = (set(str(each).split(", ")) for each in (ops.before, ops.after))
+    assert after_ops - before_ops == {"aten.add"} and before_ops - after_ops == set()
+    assert {"aten._softmax", "prims.prepare_softmax_online"} <= before_ops  # torch 2.11 names exp and sub too
 
 
 def test_a_new_kernel_is_added_and_the_old_one_is_the_same() -> None:

@@ -274,10 +274,14 @@ def rows_counted(target: torch.Tensor, ignored: int, reduction: str) -> torch.Te
 
 
 def reduced(loss: torch.Tensor, counted: torch.Tensor | None, reduction: str, dtype: torch.dtype) -> torch.Tensor:
-    """The sum of the rows' losses, over `counted` where it is given; for "none" the losses; in `dtype`."""
+    """The sum of the rows' losses, over `counted` where it is given; for "none" the losses; in `dtype`.
+
+    Never an alias of `loss`: for a Function that returns one, torch.compile of torch 2.11 gives wrong gradients
+    (pytorch#180642).
+    """
     if reduction != "none":
         loss = loss.sum() if counted is None else loss.sum() / counted
-    return loss.to(dtype)
+    return loss if loss.dtype == dtype else loss.to(dtype)
 
 
 def cross_entropy(
