@@ -1,4 +1,4 @@
-"""The hand-written library on a GPU: numbers and gradients against float64, CUDA graphs, two streams."""
+"""Softmax and RMSNorm of the hand-written library on a GPU: numbers, gradients, CUDA graphs, two streams."""
 
 from __future__ import annotations
 
@@ -9,23 +9,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.gpu.drawn import DTYPES, draw
 from tests.kernels_library.against_float64 import assert_near_float64
-from tilesight.kernels import add_rms_norm, log_softmax, rms_norm, softmax
+from tilesight.kernels import add_rms_norm, layer_norm, log_softmax, rms_norm, softmax
 from tilesight.kernels.row_plan import MOST_COLUMNS
-
-assert torch.cuda.is_available(), "tests/gpu needs an NVIDIA GPU"
 
 Function = Callable[..., Any]
 SHAPES = [
     *((0, 7), (3, 1), (1000, 5), (4096, 1024), (300, 1025), (129, 4096), (7, 5003), (64, 8192), (33, 16384)),
     *((2000, 20000), (200, 32768), (130, 65536), (8, 131072), (70, 131072), (40, 262144), (3, 1_000_003)),
 ]
-DTYPES = [torch.bfloat16, torch.float16, torch.float32]
-
-
-def draw(shape: tuple[int, ...], dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator("cuda").manual_seed(seed)
-    return torch.randn(shape, generator=generator, device="cuda", dtype=torch.float32).to(dtype)
+LAYER_NORM_SHAPES = [(0, 7), (3, 1), (1000, 5), (300, 1025), (64, 8192), (33, 16384), (200, 32768), (8, 131072)]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -46,6 +40,19 @@ def test_rms_norm(shape: tuple[int, int], dtype: torch.dtype) -> None:
         return F.rms_norm(x, weight.shape, weight, 1e-5)
 
     inputs = [draw(shape, dtype), draw(shape[-1:], dtype, 1)]
+    assert_near_float64(norm, reference, inputs, grads=[draw(shape, dtype, 7)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", LAYER_NORM_SHAPES, ids=str)
+def test_layer_norm(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    def norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return layer_norm(x, weight.shape, weight, bias, 1e-5)
+
+    def reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, weight.shape, weight, bias, 1e-5)
+
+    inputs = [draw(shape, dtype) + 3, draw(shape[-1:], dtype, 1), draw(shape[-1:], dtype, 2)]
     assert_near_float64(norm, reference, inputs, grads=[draw(shape, dtype, 7)])
 
 
