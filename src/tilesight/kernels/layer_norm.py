@@ -87,35 +87,48 @@ def layer_norm_backward_rows(
     dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, dw_ptr, db_ptr, rows, columns, dy_stride, x_stride,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, SCALES: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
-    """Tiles of ROWS whole rows, as many as the grid leaves each program; its shares of dw and db stay in registers."""
+    """Tiles of ROWS whole rows, as many as the grid leaves each program; its shares of dw and db stay in registers.
+
+    The next tile is on its way while this one is reduced.
+    """
     lane = tl.arange(0, BLOCK)
     column = lane[None, :]
     dtype: tl.constexpr = rstd_ptr.dtype.element_ty
-    dw = tl.zeros((BLOCK,), dtype)
-    db = tl.zeros((BLOCK,), dtype)
+    dw = tl.zeros((ROWS, BLOCK), dtype)
+    db = tl.zeros((ROWS, BLOCK), dtype)
     weight = tl.zeros((BLOCK,), dtype) + 1
     if SCALES:
         weight = tl.load(weight_ptr + lane, lane < columns, other=0.0).to(dtype)
-    for first in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
-        row = first + tl.arange(0, ROWS)
-        mask = (row < rows)[:, None] & (column < columns)
-        at = row.to(tl.int64)[:, None]
-        x = tl.load(x_ptr + at * x_stride + column, mask, other=0.0, eviction_policy=HINT).to(dtype)
-        dy = tl.load(dy_ptr + at * dy_stride + column, mask, other=0.0, eviction_policy=HINT).to(dtype)
-        mean = tl.load(mean_ptr + row, row < rows, other=0.0)[:, None]
-        rstd = tl.load(rstd_ptr + row, row < rows, other=0.0)[:, None]
-        normal = tl.where(mask, (x - mean) * rstd, 0.0)
-        scaled = dy * weight[None, :]
+    step = tl.num_programs(0) * ROWS
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    at = row.to(tl.int64)[:, None]
+    mask = (row < rows)[:, None] & (column < columns)
+    x = tl.load(x_ptr + at * x_stride + column, mask, other=0.0, eviction_policy=HINT)
+    dy = tl.load(dy_ptr + at * dy_stride + column, mask, other=0.0, eviction_policy=HINT)
+    for _ in range(tl.program_id(0) * ROWS, rows, step):
+        ahead = at + step
+        is_there = (ahead < rows) & (column < columns)
+        next_x = tl.load(x_ptr + ahead * x_stride + column, is_there, other=0.0, eviction_policy=HINT)
+        next_dy = tl.load(dy_ptr + ahead * dy_stride + column, is_there, other=0.0, eviction_policy=HINT)
+        mask = (at < rows) & (column < columns)
+        mean = tl.load(mean_ptr + at, at < rows, other=0.0)
+        rstd = tl.load(rstd_ptr + at, at < rows, other=0.0)
+        normal = tl.where(mask, (x.to(dtype) - mean) * rstd, 0.0)
+        wide = dy.to(dtype)
+        scaled = wide * weight[None, :]
         along = (tl.sum(scaled * normal, 1) / columns)[:, None]
         dx = (scaled - (tl.sum(scaled, 1) / columns)[:, None] - normal * along) * rstd
         if SUMS:
-            dw += tl.sum(dy * normal, 0)
-            db += tl.sum(dy, 0)
+            dw += wide * normal
+            db += wide
         tl.store(dx_ptr + at * columns + column, dx.to(dx_ptr.dtype.element_ty), mask, eviction_policy=HINT)
+        x = next_x
+        dy = next_dy
+        at = ahead
     if SUMS:
         target = tl.program_id(0).to(tl.int64) * columns + lane
-        tl.store(dw_ptr + target, dw, lane < columns)
-        tl.store(db_ptr + target, db, lane < columns)
+        tl.store(dw_ptr + target, tl.sum(dw, 0), lane < columns)
+        tl.store(db_ptr + target, tl.sum(db, 0), lane < columns)
 
 
 @triton.jit

@@ -78,30 +78,43 @@ def rms_norm_backward_rows(
     dy_ptr, dsum_ptr, x_ptr, weight_ptr, rstd_ptr, dx_ptr, dw_ptr, rows, columns, dy_stride, dsum_stride, x_stride,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, ADDS: tl.constexpr, SCALES: tl.constexpr,
 ):  # fmt: skip
-    """Tiles of ROWS whole rows, as many as the grid leaves each program; its share of dw stays in registers."""
+    """Tiles of ROWS whole rows, as many as the grid leaves each program; its share of dw stays in registers.
+
+    The next tile is on its way while this one is reduced.
+    """
     lane = tl.arange(0, BLOCK)
     column = lane[None, :]
     dtype: tl.constexpr = rstd_ptr.dtype.element_ty
-    dw = tl.zeros((BLOCK,), dtype)
+    dw = tl.zeros((ROWS, BLOCK), dtype)
     weight = tl.zeros((BLOCK,), dtype) + 1
     if SCALES:
         weight = tl.load(weight_ptr + lane, lane < columns, other=0.0).to(dtype)
-    for first in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
-        row = first + tl.arange(0, ROWS)
-        mask = (row < rows)[:, None] & (column < columns)
-        at = row.to(tl.int64)[:, None]
-        x = tl.load(x_ptr + at * x_stride + column, mask, other=0.0, eviction_policy=HINT).to(dtype)
-        dy = tl.load(dy_ptr + at * dy_stride + column, mask, other=0.0, eviction_policy=HINT).to(dtype)
-        rstd = tl.load(rstd_ptr + row, row < rows, other=0.0)[:, None]
-        x *= rstd
-        scaled = dy * weight[None, :]
-        dx = (scaled - x * (tl.sum(scaled * x, 1) / columns)[:, None]) * rstd
+    step = tl.num_programs(0) * ROWS
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    at = row.to(tl.int64)[:, None]
+    mask = (row < rows)[:, None] & (column < columns)
+    x = tl.load(x_ptr + at * x_stride + column, mask, other=0.0, eviction_policy=HINT)
+    dy = tl.load(dy_ptr + at * dy_stride + column, mask, other=0.0, eviction_policy=HINT)
+    for _ in range(tl.program_id(0) * ROWS, rows, step):
+        ahead = at + step
+        is_there = (ahead < rows) & (column < columns)
+        next_x = tl.load(x_ptr + ahead * x_stride + column, is_there, other=0.0, eviction_policy=HINT)
+        next_dy = tl.load(dy_ptr + ahead * dy_stride + column, is_there, other=0.0, eviction_policy=HINT)
+        mask = (at < rows) & (column < columns)
+        rstd = tl.load(rstd_ptr + at, at < rows, other=0.0)
+        normal = x.to(dtype) * rstd
+        wide = dy.to(dtype)
+        scaled = wide * weight[None, :]
+        dx = (scaled - normal * (tl.sum(scaled * normal, 1) / columns)[:, None]) * rstd
         if ADDS:
             dx += tl.load(dsum_ptr + at * dsum_stride + column, mask, other=0.0, eviction_policy=HINT).to(dtype)
-        dw += tl.sum(dy * x, 0)
+        dw += wide * normal
         tl.store(dx_ptr + at * columns + column, dx.to(dx_ptr.dtype.element_ty), mask, eviction_policy=HINT)
+        x = next_x
+        dy = next_dy
+        at = ahead
     if SCALES:
-        tl.store(dw_ptr + tl.program_id(0).to(tl.int64) * columns + lane, dw, lane < columns)
+        tl.store(dw_ptr + tl.program_id(0).to(tl.int64) * columns + lane, tl.sum(dw, 0), lane < columns)
 
 
 @triton.jit
