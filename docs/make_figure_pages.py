@@ -1,8 +1,9 @@
-"""Write docs/engine.md, docs/observer.md and docs/sanitizer.md from their templates and benchmarks/results.
+"""Write docs/engine.md, kernels.md, observer.md and sanitizer.md from their templates and benchmarks/results.
 
     python docs/make_figure_pages.py
 
-A line `{{ name }}` of a template (*.md.in) is replaced by a table that is made here.
+A line `{{ name }}` of a template (*.md.in) is replaced by a table that is made here. What stands between two marks of a
+README is replaced by the kernels' headline.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from figure_tables import ROOT, made_with, result, table
+from kernel_tables import every_case, goals, headline, no_times
 from observer_tables import dearest_round_trips, observing_cost, offline_code, offline_differences, real_models
 
 DOCS = ROOT / "docs"
@@ -251,6 +253,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "not run": not_run,
         "speed": checking_speed,
     },
+    "kernels": {"goals": goals, "every case": every_case, "no times": no_times},
     "observer": {
         "offline code": offline_code,
         "offline differences": offline_differences,
@@ -269,7 +272,22 @@ def page(name: str) -> str:
     return text
 
 
+READMES = {"README.md": "en", "README.zh-CN.md": "zh"}
+MARKS = ("<!-- kernels: made by docs/make_figure_pages.py -->", "<!-- kernels: end -->")
+
+
+def readme(name: str) -> str:
+    """A README's text with the kernels' headline between its marks."""
+    begin, end = MARKS
+    before, _, rest = (ROOT / name).read_text().partition(begin)
+    _, _, behind = rest.partition(end)
+    return f"{before}{begin}\n{headline(READMES[name])}\n{end}{behind}"
+
+
 if __name__ == "__main__":
     for name in PAGES:
         (DOCS / f"{name}.md").write_text(page(name))
         print(f"written to docs/{name}.md")
+    for name in READMES:
+        (ROOT / name).write_text(readme(name))
+        print(f"written to {name}")

@@ -31,6 +31,14 @@ def test_the_page_is_up_to_date(name: str) -> None:
     assert "{{" not in maker.page(name)
 
 
+@pytest.mark.parametrize("name", load_maker().READMES)
+def test_the_readmes_headline_is_up_to_date(name: str) -> None:
+    maker = load_maker()
+    text = (ROOT / name).read_text()
+    assert all(text.count(mark) == 1 for mark in maker.MARKS)
+    assert text == maker.readme(name), "run python docs/make_figure_pages.py"
+
+
 def python_blocks() -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "engine.md.in").read_text(), re.DOTALL)
 

@@ -51,8 +51,9 @@ def _versions() -> dict[str, str]:
 
 
 def read_state() -> tuple[DeviceState, str]:
-    """The first GPU's state and its driver's version, as `nvidia-smi` reports them; nothing where it is missing."""
-    command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits", "--id=0"]
+    """This process' first GPU's state and its driver's version, as `nvidia-smi` reports them; nothing without it."""
+    identity = f"--id=GPU-{str(torch.cuda.get_device_properties(0).uuid).removeprefix('GPU-')}"
+    command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits", identity]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
