@@ -8,6 +8,8 @@ README is replaced by the kernels' headline.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from figure_tables import ROOT, made_with, result, table
@@ -31,6 +33,16 @@ FOUND = {
     "interpreter": ("raised", ""),
 }
 """Tool → its counts of faults found, and of those found on a marked line."""
+RIGHT_SUITES = {
+    "tutorials": "Triton's tutorials",
+    "inductor": "Inductor's kernels",
+    "liger": "Liger-Kernel",
+    "lessons": "the lessons",
+}
+FIGURE = re.compile(
+    r"\b\d[\d.e+-]*|program \d+, lane \d+|^\w+(?= is summed)|(?<=stored to )\w+|(?<=makes in )\w+",
+)
+"""What differs between findings of one sentence: numbers, lanes and names."""
 
 
 def speed() -> str:
@@ -201,6 +213,33 @@ def not_run() -> str:
     return table(["tool", "reason", "twins"], rows) if rows else "None."
 
 
+def right_kernels() -> str:
+    """What is said of kernels that are right, suite by suite."""
+    record = result("sanitizer_right_kernels")
+    rows = [
+        (
+            RIGHT_SUITES[suite],
+            f"{counts['ended']} of {counts['cases']}",
+            counts["launches"],
+            *(counts[level] for level in ("errors", "warnings", "notes")),
+            f"{counts['checked_s']:.0f}",
+        )
+        for suite, counts in record["suites"].items()
+    ]
+    head = ["suite", "cases run to the end", "launches", "errors", "warnings", "notes", "checked in, s"]
+    return f"{table(head, rows)}\n\n{made_with(record)}; `{record['command']}`"
+
+
+def right_findings() -> str:
+    """Each error and warning of a suite with its number of places, findings of one sentence taken together."""
+    counted = Counter(
+        (RIGHT_SUITES[each["suite"]], each["level"], each["kind"], FIGURE.sub("…", each["message"].split(":")[0]))
+        for each in result("sanitizer_right_kernels")["findings"]
+        if each["level"] != "note"
+    )
+    return table(["suite", "level", "kind", "what is said", "places"], [(*key, n) for key, n in counted.most_common()])
+
+
 def checking_speed() -> str:
     record = result("checking_speed")
     rows = [
@@ -251,6 +290,8 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "found by kind": found_by_kind,
         "missed": missed,
         "not run": not_run,
+        "right kernels": right_kernels,
+        "right findings": right_findings,
         "speed": checking_speed,
     },
     "kernels": {"goals": goals, "every case": every_case, "no times": no_times},

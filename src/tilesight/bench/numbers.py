@@ -82,7 +82,7 @@ def first_line(error: BaseException) -> str:
 
 def count_kernels(call: Callable[[], Any]) -> int:
     """Kernels that one call launches on the GPU, counted by CUPTI through torch's profiler; copies and fills count."""
-    profiler: Any = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+    profiler: Any = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True)
     with profiler:
         call()
         torch.cuda.synchronize()
