@@ -98,7 +98,7 @@ def patch(model: torch.nn.Module) -> Patch:
     Returns: what was swapped; `print` it, `undo()` it, or use it in a `with`
     Raises: TypeError: for what is no module
     """
-    if not isinstance(model, torch.nn.Module):
+    if not isinstance(model, torch.nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"patch takes a torch.nn.Module, not {type(model).__name__}")
     patched = Patch(model)
     for name, module in model.named_modules():

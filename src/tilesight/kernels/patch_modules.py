@@ -7,7 +7,7 @@ it needs no data of the model, tells `w` from `1 + w` and SiLU from both GELUs, 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -238,7 +238,7 @@ def _twin(module: torch.nn.Module, **parts: torch.nn.Module | torch.nn.Parameter
 
 
 @contextmanager
-def _quiet_numbers() -> Iterator[None]:
+def _quiet_numbers() -> Generator[None]:
     """No gradients, the CPU, float32, and random numbers that nobody else's depend on."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]), torch.device("cpu"):
         default = torch.get_default_dtype()
