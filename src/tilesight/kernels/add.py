@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 
 from tilesight.kernels.elements import NUM_WARPS, as_lines, plan_spans, span_of
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import FLOATS, define, like_first, needs_gradient
 from tilesight.kernels.row_split import HINT
 
@@ -58,7 +59,9 @@ def launch_forward(x: torch.Tensor, y: torch.Tensor, alpha: float, relu: bool) -
     xs, ys, _ = lines = as_lines(x, y, z)
     grid, columns, spans, block = plan_spans(xs)
     flags = (alpha != 1, relu)
-    added_elements[grid](*lines, columns, spans, xs.stride(0), ys.stride(0), alpha, block, *flags, num_warps=NUM_WARPS)
+    launcher(added_elements, grid)(
+        *lines, columns, spans, xs.stride(0), ys.stride(0), alpha, block, *flags, num_warps=NUM_WARPS
+    )
     return z
 
 
@@ -69,7 +72,9 @@ def launch_backward(dz: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         return dx
     lines = as_lines(dz, z, dx)
     grid, columns, spans, block = plan_spans(lines[0])
-    passed_elements[grid](*lines, columns, spans, lines[0].stride(0), lines[1].stride(0), block, num_warps=NUM_WARPS)
+    launcher(passed_elements, grid)(
+        *lines, columns, spans, lines[0].stride(0), lines[1].stride(0), block, num_warps=NUM_WARPS
+    )
     return dx
 
 

@@ -22,6 +22,7 @@ import triton
 import triton.language as tl
 
 from tilesight.kernels.elements import NUM_WARPS, plan_spans, span_of
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, require_floats, wide_dtype
 from tilesight.kernels.row_plan import as_rows, plan_rows
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
@@ -170,12 +171,12 @@ def run_into(
     numbers = (columns, source.stride(0), into.stride(0), ignored)
     constants = (smoothing, z_loss, counted is not None, dx is not None)
     if plan.parts == 1:
-        cross_entropy_rows[plan.grid(rows)](
+        launcher(cross_entropy_rows, plan.grid(rows))(
             *tensors, rows, *numbers, plan.rows, plan.block, *constants, num_warps=plan.num_warps
         )
     else:
         words = words_for(x, rows, (3 if smoothing else 2) * plan.parts)
-        cross_entropy_parts[plan.grid(rows)](
+        launcher(cross_entropy_parts, plan.grid(rows))(
             *tensors, words, *numbers, plan.block, plan.parts, *constants, num_warps=plan.num_warps
         )
 
@@ -206,7 +207,9 @@ def launch_scale(dx: torch.Tensor, scale: torch.Tensor) -> None:
         return
     lines = dx.reshape(1, -1) if scale.ndim == 0 else dx.reshape(scale.numel(), -1)
     grid, columns, spans, block = plan_spans(lines)
-    scale_lines[grid](lines, scale, columns, spans, scale.stride(0) if scale.ndim else 0, block, num_warps=NUM_WARPS)
+    launcher(scale_lines, grid)(
+        lines, scale, columns, spans, scale.stride(0) if scale.ndim else 0, block, num_warps=NUM_WARPS
+    )
 
 
 forward_operator = define(

@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from tilesight.kernels.axis import as_outer_along_inner, own_axis, places_of, plan_axis
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient
 from tilesight.kernels.row_plan import plan_rows
 from tilesight.kernels.row_split import HINT, share, turn_of, words_for
@@ -71,13 +72,13 @@ def launch(x: torch.Tensor, dim: int, dtype: torch.dtype, back: bool) -> torch.T
     split = plan_rows(outer, along) if splits and source.stride(1) == 1 else None
     if split is not None and split.parts > 1:
         words = words_for(x, outer, split.parts)
-        cumsum_parts[split.grid(outer)](
+        launcher(cumsum_parts, split.grid(outer))(
             source, y, words, along, source.stride(0), split.block, split.parts, back, num_warps=split.num_warps
         )
         return y
     wide = {torch.float64: tl.float64, torch.int64: tl.int64}.get(dtype, tl.float32)
     plan = plan_axis(outer, along, inner)
-    cumsum_tiles[(plan.tiles,)](
+    launcher(cumsum_tiles, (plan.tiles,))(
         source, y, *source.shape, *source.stride(), plan.outputs, plan.steps, plan.inner, wide, back, num_warps=4
     )
     return y

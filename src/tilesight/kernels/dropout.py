@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, like_first, needs_gradient, require_floats
 from tilesight.kernels.row_split import HINT, widened
 
@@ -43,7 +44,7 @@ def launch(x: torch.Tensor, seed: torch.Tensor, p: float) -> torch.Tensor:
     if x.numel() == 0:
         return y
     scale = 1 / (1 - p) if p < 1 else 0.0
-    dropped_elements[(triton.cdiv(x.numel(), BLOCK),)](
+    launcher(dropped_elements, (triton.cdiv(x.numel(), BLOCK),))(
         x.contiguous(), seed, y, x.numel(), BLOCK, int(p * 2**32), scale, num_warps=4
     )
     return y

@@ -15,6 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient, require_floats
 from tilesight.kernels.row_plan import as_rows
 from tilesight.kernels.row_split import HINT, widened
@@ -74,7 +75,7 @@ def launch_forward(index: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     table = as_rows(weight)
     rows, columns = table.shape
     block = min(SPAN, int(triton.next_power_of_2(columns)))
-    gathered_rows[(index.numel() * triton.cdiv(columns, block),)](
+    launcher(gathered_rows, (index.numel() * triton.cdiv(columns, block),))(
         index.contiguous(), table, y, rows, columns, table.stride(0), block, num_warps=4
     )
     return y
@@ -89,7 +90,7 @@ def launch_backward(dy: torch.Tensor, index: torch.Tensor, rows: int, padding: i
     ordered, order = torch.sort(index.reshape(-1), stable=True)
     grads = as_rows(dy)
     block = min(SPAN, int(triton.next_power_of_2(columns)))
-    summed_runs[(order.numel() * triton.cdiv(columns, block),)](
+    launcher(summed_runs, (order.numel() * triton.cdiv(columns, block),))(
         ordered.to(torch.int64), order, grads, dw, order.numel(), rows, columns, grads.stride(0), padding, block, RUN,
         num_warps=4,
     )  # fmt: skip

@@ -19,6 +19,7 @@ import triton
 import triton.language as tl
 
 from tilesight.kernels.elements import NUM_WARPS, as_lines, plan_spans, require_alike, span_of
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, like_first, needs_gradient, require_floats
 from tilesight.kernels.row_split import HINT, widened
 
@@ -80,7 +81,9 @@ def launch_forward(gate: torch.Tensor, up: torch.Tensor, kind: int) -> torch.Ten
         return y
     gates, ups, _ = lines = as_lines(gate, up, y)
     grid, columns, spans, block = plan_spans(gates)
-    gated_elements[grid](*lines, columns, spans, gates.stride(0), ups.stride(0), block, kind, num_warps=NUM_WARPS)
+    launcher(gated_elements, grid)(
+        *lines, columns, spans, gates.stride(0), ups.stride(0), block, kind, num_warps=NUM_WARPS
+    )
     return y
 
 
@@ -94,7 +97,7 @@ def launch_backward(
     lines = as_lines(dy, gate, up, dgate, dup)
     grid, columns, spans, block = plan_spans(lines[0])
     strides = [line.stride(0) for line in lines[:3]]
-    gated_backward_elements[grid](*lines, columns, spans, *strides, block, kind, num_warps=NUM_WARPS)
+    launcher(gated_backward_elements, grid)(*lines, columns, spans, *strides, block, kind, num_warps=NUM_WARPS)
     return dgate, dup
 
 

@@ -17,6 +17,7 @@ import torch
 import triton
 import triton.language as tl
 
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, wide_dtype
 from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements, scale_row
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
@@ -199,12 +200,12 @@ def launch_forward(
     tensors = (source, scale_row(weight, source), scale_row(bias, source), y, mean, rstd)
     flags = (weight is not None, bias is not None)
     if plan.parts == 1:
-        layer_norm_rows[plan.grid(rows)](
+        launcher(layer_norm_rows, plan.grid(rows))(
             *tensors, rows, columns, eps, source.stride(0), plan.rows, plan.block, *flags, num_warps=plan.num_warps
         )
     else:
         words = words_for(x, rows, 2 * plan.parts)
-        layer_norm_parts[plan.grid(rows)](
+        launcher(layer_norm_parts, plan.grid(rows))(
             *tensors, words, columns, eps, source.stride(0), plan.block, plan.parts, *flags, num_warps=plan.num_warps
         )
     return y, mean, rstd
@@ -242,12 +243,12 @@ def _launch_backward(
     strides = (grads.stride(0), source.stride(0))
     rows, columns = source.shape
     if plan.parts == 1:
-        layer_norm_backward_rows[(groups,)](
+        launcher(layer_norm_backward_rows, (groups,))(
             *tensors, rows, columns, *strides, plan.rows, plan.block, *flags, num_warps=plan.num_warps
         )
     else:
         words = words_for(like, groups, 4 * plan.parts, sides=2)
-        layer_norm_backward_parts[(groups * plan.parts,)](
+        launcher(layer_norm_backward_parts, (groups * plan.parts,))(
             *tensors, words, rows, columns, *strides, plan.block, plan.parts, *flags, num_warps=plan.num_warps
         )
 

@@ -18,6 +18,7 @@ import triton
 import triton.language as tl
 
 from tilesight.kernels.axis import as_outer_along_inner, own_axes, places_of, plan_axis
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient
 from tilesight.kernels.row_split import HINT, widened
 
@@ -111,7 +112,7 @@ def launch_sum(x: torch.Tensor, dim: int, dtype: torch.dtype) -> torch.Tensor:
         plan = plan_axis(outer, along, inner)
         parts, per_part = plan_parts(plan.tiles, along, plan.steps)
         target = y if parts == 1 else y.new_empty(1, parts, y.numel(), dtype=held)
-        sum_tiles[(plan.tiles, parts)](
+        launcher(sum_tiles, (plan.tiles, parts))(
             source, target, *source.shape, *source.stride(), per_part, y.numel(), plan.outputs, plan.steps, plan.inner,
             wide, num_warps=4,
         )  # fmt: skip
@@ -135,7 +136,7 @@ def launch_max(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
         shape = (1, parts, y.numel())
         targets = (y, index) if parts == 1 else (source.new_empty(shape), index.new_empty(shape))
         plain = targets[0].view(source.dtype)
-        max_tiles[(plan.tiles, parts)](
+        launcher(max_tiles, (plan.tiles, parts))(
             source, found, plain, targets[1], *source.shape, *source.stride(), per_part, y.numel(), plan.outputs,
             plan.steps, plan.inner, lowest, found is not source, num_warps=4,
         )  # fmt: skip

@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 from tilesight.kernels.elements import require_alike
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient, wide_dtype
 from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements, scale_row
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
@@ -184,12 +185,12 @@ def launch_forward(
     flags = (residual is not None, weight is not None)
     strides = (source.stride(0), other.stride(0))
     if plan.parts == 1:
-        rms_norm_rows[plan.grid(rows)](
+        launcher(rms_norm_rows, plan.grid(rows))(
             *tensors, rows, columns, eps, *strides, plan.rows, plan.block, *flags, num_warps=plan.num_warps
         )
     else:
         words = words_for(x, rows, plan.parts)
-        rms_norm_parts[plan.grid(rows)](
+        launcher(rms_norm_parts, plan.grid(rows))(
             *tensors, words, columns, eps, *strides, plan.block, plan.parts, *flags, num_warps=plan.num_warps
         )
     return y, total, rstd
@@ -221,12 +222,12 @@ def _launch_backward(
     strides = (grads.stride(0), other.stride(0), source.stride(0))
     rows, columns = source.shape
     if plan.parts == 1:
-        rms_norm_backward_rows[(groups,)](
+        launcher(rms_norm_backward_rows, (groups,))(
             *tensors, rows, columns, *strides, plan.rows, plan.block, *flags, num_warps=plan.num_warps
         )
     else:
         words = words_for(like, groups, 2 * plan.parts, sides=2)
-        rms_norm_backward_parts[(groups * plan.parts,)](
+        launcher(rms_norm_backward_parts, (groups * plan.parts,))(
             *tensors, words, rows, columns, *strides, plan.block, plan.parts, *flags, num_warps=plan.num_warps
         )
 

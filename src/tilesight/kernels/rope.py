@@ -18,6 +18,7 @@ import torch
 import triton
 import triton.language as tl
 
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient, require_floats
 from tilesight.kernels.row_split import HINT, widened
 
@@ -101,7 +102,7 @@ def launch(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: b
     block = triton.next_power_of_2(half)
     count = min(max(1, TILE // (2 * block)), triton.next_power_of_2(rows))
     is_full = cos.shape[-1] == dim
-    rope_rows[(triton.cdiv(rows, count),)](
+    launcher(rope_rows, (triton.cdiv(rows, count),))(
         *tensors, rows, second, third, *strides, half, block, count, interleaved, is_full, back, num_warps=4
     )
     return y

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import triton
@@ -14,14 +15,18 @@ from tilesight.kernels.row_split import MOST_PARTS
 SHORT_TILE = 2048
 """Elements of a program that takes several rows."""
 WHOLE_ROW = 16384
-"""Columns up to which one program holds a row: 32 elements a thread."""
+"""Columns up to which one program holds a row: 16 elements a thread."""
+WHOLE_BACKWARD = 8192
+"""The same for a pass that also holds the next row of two tensors, and a share of the weight's gradient."""
 PART = 4096
 MOST_PART = 65536
 FEW_PROGRAMS = 132
 """Rows fewer than this are split, so that each multiprocessor of an H200 has work."""
 LEAST_PART = 1024
-RESIDENT_WARPS = 16
+RESIDENT_WARPS = 32
 """Of a multiprocessor, with the registers that a backward pass takes."""
+RESIDENT_SHORT_WARPS = 16
+"""The same where a program takes several rows."""
 MOST_COLUMNS = MOST_PARTS * MOST_PART
 
 
@@ -45,11 +50,13 @@ class RowPlan:
         return (-(-rows // self.rows) * self.parts,)
 
 
-def plan_rows(rows: int, columns: int, is_split: bool = True) -> RowPlan:
+@lru_cache(4096)
+def plan_rows(rows: int, columns: int, is_split: bool = True, whole: int = WHOLE_ROW) -> RowPlan:
     """The plan for a matrix of `rows` × `columns`, both at least 1. Measured on an H200 in bf16.
 
     Args:
         is_split: whether a row may be shared by programs, which exchange float32
+        whole: columns up to which one program holds a row
     Raises: ValueError: for more columns than `MOST_COLUMNS`, or `MOST_PART` where rows are not split
     """
     width, most = triton.next_power_of_2(columns), MOST_COLUMNS if is_split else MOST_PART
@@ -59,11 +66,11 @@ def plan_rows(rows: int, columns: int, is_split: bool = True) -> RowPlan:
         return RowPlan(min(SHORT_TILE // width, triton.next_power_of_2(rows)), width, 1, 4)
     if not is_split:
         return RowPlan(1, width, 1, min(32, max(4, width // 512)))
-    block = width if width <= WHOLE_ROW else PART
+    block = width if width <= whole else PART
     while rows * (width // block) < FEW_PROGRAMS and block > LEAST_PART:
         block //= 2
     block = max(block, width // MOST_PARTS)
-    return RowPlan(1, block, width // block, min(32, max(4, block // 1024)))
+    return RowPlan(1, block, width // block, min(32, max(4, block // 512)))
 
 
 def plan_backward(like: torch.Tensor, rows: int, columns: int) -> tuple[RowPlan, int]:
@@ -71,18 +78,19 @@ def plan_backward(like: torch.Tensor, rows: int, columns: int) -> tuple[RowPlan,
 
     Each group keeps its share of the sum in registers, so there are no more of them than the GPU runs at once.
     """
-    plan = plan_rows(rows, columns, is_split=like.dtype != torch.float64)
-    if plan.parts > 1:
-        plan = RowPlan(1, plan.block, plan.parts, max(plan.num_warps, min(32, plan.block // 512)))
-    elif plan.block > PART and like.dtype != torch.float64:
-        plan = RowPlan(1, plan.block, 1, 32)
+    plan = plan_rows(rows, columns, is_split=like.dtype != torch.float64, whole=WHOLE_BACKWARD)
+    if plan.rows == 1:
+        plan = RowPlan(1, plan.block, plan.parts, min(32, max(4, plan.block // 256)))
     processors = torch.cuda.get_device_properties(like.device).multi_processor_count if like.is_cuda else 2
-    resident = max(1, processors * RESIDENT_WARPS // plan.num_warps // plan.parts)
+    warps = RESIDENT_WARPS if plan.rows == 1 else RESIDENT_SHORT_WARPS
+    resident = max(1, processors * warps // plan.num_warps // plan.parts)
     return plan, min(triton.cdiv(rows, plan.rows), resident)
 
 
 def as_rows(tensor: torch.Tensor) -> torch.Tensor:
     """[rows, columns] with the last axis dense: a view where one row stride serves, else a copy."""
+    if tensor.ndim == 2 and tensor.stride(1) == 1:
+        return tensor
     flat = tensor.reshape(-1, tensor.shape[-1])
     return flat if flat.stride(-1) == 1 or flat.shape[-1] <= 1 else flat.contiguous()
 

@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, like_first, needs_gradient, require_floats
 from tilesight.kernels.row_plan import as_rows, plan_rows
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
@@ -135,12 +136,12 @@ def launch_forward(x: torch.Tensor, log: bool) -> torch.Tensor:
     plan = plan_rows(rows, columns, is_split=x.dtype != torch.float64)
     strides = source.stride(0), target.stride(0)
     if plan.parts == 1:
-        softmax_rows[plan.grid(rows)](
+        launcher(softmax_rows, plan.grid(rows))(
             source, target, rows, columns, *strides, plan.rows, plan.block, log, num_warps=plan.num_warps
         )
     else:
         words = words_for(x, rows, 2 * plan.parts)
-        softmax_parts[plan.grid(rows)](
+        launcher(softmax_parts, plan.grid(rows))(
             source, target, words, columns, *strides, plan.block, plan.parts, log, num_warps=plan.num_warps
         )
     return y
@@ -156,12 +157,12 @@ def launch_backward(dy: torch.Tensor, y: torch.Tensor, log: bool) -> torch.Tenso
     plan = plan_rows(rows, columns, is_split=y.dtype != torch.float64)
     strides = [tensor.stride(0) for tensor in tensors]
     if plan.parts == 1:
-        softmax_backward_rows[plan.grid(rows)](
+        launcher(softmax_backward_rows, plan.grid(rows))(
             *tensors, rows, columns, *strides, plan.rows, plan.block, log, num_warps=plan.num_warps
         )
     else:
         words = words_for(y, rows, plan.parts)
-        softmax_backward_parts[plan.grid(rows)](
+        launcher(softmax_backward_parts, plan.grid(rows))(
             *tensors, words, columns, *strides, plan.block, plan.parts, log, num_warps=plan.num_warps
         )
     return dx

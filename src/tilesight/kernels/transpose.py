@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from tilesight.kernels.axis import own_axis
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient
 from tilesight.kernels.row_split import HINT
 
@@ -77,12 +78,16 @@ def launch(x: torch.Tensor, first: int, second: int) -> torch.Tensor:
     if columns == 1:
         block_m, block_n = (min(SIDE, int(triton.next_power_of_2(size))) for size in (m_size, n_size))
         grid = (a_size * b_size * triton.cdiv(m_size, block_m) * triton.cdiv(n_size, block_n),)
-        turned_tiles[grid](source, target, m_size, b_size, n_size, *strides[:4], block_m, block_n, num_warps=4)
+        launcher(turned_tiles, grid)(
+            source, target, m_size, b_size, n_size, *strides[:4], block_m, block_n, num_warps=4
+        )
         return y
     rows, block = y.numel() // columns, min(RUN, int(triton.next_power_of_2(columns)))
     count = min(RUN // block, int(triton.next_power_of_2(rows)))
     grid = (triton.cdiv(rows, count) * triton.cdiv(columns, block),)
-    moved_runs[grid](source, target, rows, m_size, b_size, n_size, columns, *strides, count, block, num_warps=4)
+    launcher(moved_runs, grid)(
+        source, target, rows, m_size, b_size, n_size, columns, *strides, count, block, num_warps=4
+    )
     return y
 
 
