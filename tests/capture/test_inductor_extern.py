@@ -91,3 +91,22 @@ def test_a_constant_of_the_graph_is_found(compile_: Callable[..., Any]) -> None:
     table = [0.5, -2.0, 8.0]
     out = compile_(lambda x: x * torch.tensor(table))(torch.ones(4, 3))
     torch.testing.assert_close(out, torch.tensor(table).expand(4, 3))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("ends", [False, True])
+def test_bags_of_embeddings_are_what_cuda_gives(compile_: Callable[..., Any], mode: str, ends: bool) -> None:
+    """The CPU leaves the bag of each index out of what it gives for sums; CUDA does not, and the code asks for it."""
+    index = torch.tensor([1, 2, 4, 5, 4, 3, 2, 9])
+    offsets = torch.tensor([0, 3, 3, 6, 8][: 5 if ends else 4])
+
+    def bags(weight: torch.Tensor) -> torch.Tensor:
+        found = torch.nn.functional.embedding_bag(index, weight, offsets, mode=mode, include_last_offset=ends)
+        return found * 2 + 1
+
+    weight = torch.randn(10, 3, generator=torch.Generator().manual_seed(6)).requires_grad_()
+    wide = weight.detach().double().requires_grad_()
+    got, wanted = compile_(bags)(weight), bags(wide)
+    assert judge(got.detach(), [wanted.detach()]).ok
+    (gradient,), (wide_gradient,) = torch.autograd.grad(got.sum(), weight), torch.autograd.grad(wanted.sum(), wide)
+    assert judge(gradient, [wide_gradient]).ok

@@ -72,6 +72,8 @@ class _ForCpu(ast.NodeTransformer):
                 return ast.copy_location(ast.Name(id="_device_guard", ctx=ast.Load()), node)
             case "torch.cuda.set_device":
                 return ast.copy_location(ast.Name(id="_set_device", ctx=ast.Load()), node)
+            case "torch.ops.aten._embedding_bag.default" | "torch.ops.aten._embedding_bag_forward_only.default":
+                return ast.copy_location(ast.Name(id="_embedding_bag", ctx=ast.Load()), node)
             case _:
                 return self.generic_visit(node)
 
@@ -99,6 +101,7 @@ def executable(code: str) -> dict[str, Any]:
         "_laid_out": _laid_out,
         "_device_guard": lambda device: contextlib.nullcontext(),
         "_set_device": lambda device: None,
+        "_embedding_bag": _embedding_bag,
     }
     exec(compile(tree, "<generated wrapper>", "exec"), scope)
     if "extern_kernels" in scope:
@@ -113,6 +116,19 @@ def _laid_out(tensor: torch.Tensor, shape: Sequence[int], strides: Sequence[int]
     if all(have == want or size < 2 for have, want, size in zip(tensor.stride(), strides, shape, strict=True)):
         return tensor
     return torch.empty_strided(tuple(shape), tuple(strides), dtype=tensor.dtype).copy_(tensor)
+
+
+def _embedding_bag(
+    weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, scales: bool = False, mode: int = 0, *rest: Any
+) -> tuple[torch.Tensor, ...]:
+    """`aten._embedding_bag` as CUDA gives it: the bag of each index also for sums, which the CPU leaves out, a size for
+    each offset, the last one too, and the places of maxima for maxima (mode 2) alone."""
+    given = torch.ops.aten._embedding_bag.default(weight, indices, offsets, scales, mode, *rest)
+    bags = (
+        torch.searchsorted(offsets, torch.arange(indices.numel()).to(offsets.dtype), right=True).to(indices.dtype) - 1
+    )
+    sizes = torch.cat([given[2], given[2].new_zeros(offsets.numel() - given[2].numel())])
+    return given[0], bags, sizes, given[3] if mode == 2 else given[3].new_empty(0)
 
 
 def _undefined_memory(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
