@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.runs import sample_run
-from tilesight.bench.store import find_run, load_run, save_run
+from tests.bench.runs import case, run, sample_run, timed
+from tilesight.bench.store import (
+    device_samples,
+    find_run,
+    load_run,
+    no_longer_wanted,
+    save_run,
+    want,
+    wanted_of,
+)
 from tilesight.errors import InputError
 
 
@@ -47,11 +55,37 @@ def test_a_store_of_version_1_is_read_and_written(tmp_path: Path) -> None:
     path = tmp_path / "runs"
     save_run(sample_run(), path)
     with sqlite3.connect(path) as connection:
-        connection.executescript("ALTER TABLE measured DROP COLUMN peak_bytes; PRAGMA user_version = 1;")
+        connection.executescript(
+            "ALTER TABLE measured DROP COLUMN peak_bytes; DROP TABLE wanted; PRAGMA user_version = 1;"
+        )
     connection.close()
     timing = load_run(path).cases[0].measured[0].timing
     assert timing is not None and timing.peak_bytes is None
     assert save_run(sample_run(), path).number == 2 and load_run(path, 2) == replace(sample_run(), number=2)
+
+
+def test_samples_are_the_last_runs_of_the_environments_that_are_meant(tmp_path: Path) -> None:
+    path = tmp_path / "runs"
+    first, second = sample_run(), run(case(timed("hand", [1e-6]), timed("liger", [2e-6])))
+    other = replace(second, environment=replace(second.environment, device="another"))
+    for each in (first, second, replace(other, cases=[case(timed("hand", [9.0]))])):
+        save_run(replace(each, number=None), path)
+    found = device_samples(path, lambda environment: environment.device == "NVIDIA H200")
+    assert set(found) == {("softmax", (1000, 2000), "bfloat16"), ("softmax", (10, 200_000), "bfloat16")}
+    assert found["softmax", (1000, 2000), "bfloat16"] == {
+        "eager": (4e-6, 5e-6, 6e-6), "hand": (1e-6,), "liger": (2e-6,),
+    }  # fmt: skip
+
+
+def test_what_is_wanted_is_noted_once_and_forgotten_when_done(tmp_path: Path) -> None:
+    path = tmp_path / "runs"
+    softmax, norm = ("softmax", (4, 8), "float32"), ("rms_norm", (2, 3), "bfloat16")
+    want(path, "one", [softmax, norm])
+    want(path, "one", [softmax])
+    want(path, "other", [softmax])
+    assert wanted_of(path, "one") == [softmax, norm]
+    no_longer_wanted(path, "one", [softmax])
+    assert (wanted_of(path, "one"), wanted_of(path, "other")) == ([norm], [softmax])
 
 
 def test_a_number_that_is_not_there(tmp_path: Path) -> None:

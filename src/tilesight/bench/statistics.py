@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,12 +26,27 @@ def ratio_interval(before: Sequence[float], after: Sequence[float]) -> tuple[flo
 
     Args: before, after: seconds, at least one each
     """
+    _, low, high = sum_ratio_interval([before], [after])
+    return low, high
+
+
+def sum_ratio_interval(
+    before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]
+) -> tuple[float, float, float]:
+    """(ratio, low, high) of the sums of medians, after / before, with the 95% interval as `ratio_interval`.
+
+    Args: before, after: of each part the samples, seconds
+    """
     random = np.random.default_rng(SEED)
-    medians = [
-        np.median(random.choice(np.asarray(samples), (RESAMPLES, len(samples))), axis=1) for samples in (before, after)
-    ]
+    medians = [sum(_resampled(samples, random) for samples in parts) for parts in (before, after)]
     low, high = np.quantile(medians[1] / medians[0], (0.025, 0.975))
-    return float(low), float(high)
+    totals = [sum(float(np.median(samples)) for samples in parts) for parts in (before, after)]
+    return totals[1] / totals[0], float(low), float(high)
+
+
+def _resampled(samples: Sequence[float], random: np.random.Generator) -> Any:
+    """Medians of samples drawn from the samples."""
+    return np.median(random.choice(np.asarray(samples), (RESAMPLES, len(samples))), axis=1)
 
 
 def verdict_of(low: float, high: float) -> Literal["faster", "slower", "same"]:

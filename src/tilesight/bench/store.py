@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +13,9 @@ from typing import Any, cast
 from tilesight.bench.model import BenchCase, BenchRun, DeviceState, Environment, Measured, Method, NumberCheck, Timing
 from tilesight.errors import InputError
 
-VERSION = 2
+STORE = "tilesight-bench.sqlite"
+"""Where runs are kept when nothing else is said."""
+VERSION = 3
 SCHEMA = """
 CREATE TABLE runs (number INTEGER PRIMARY KEY, date TEXT NOT NULL, environment TEXT NOT NULL, notes TEXT NOT NULL);
 CREATE TABLE cases (
@@ -31,6 +33,14 @@ CREATE TABLE checks (
 CREATE TABLE samples (measured INTEGER NOT NULL REFERENCES measured, clock TEXT NOT NULL, seconds REAL NOT NULL);
 CREATE INDEX samples_of ON samples (measured);
 """
+WANTED = """
+CREATE TABLE wanted (
+    device TEXT NOT NULL, operator TEXT NOT NULL, shape TEXT NOT NULL, dtype TEXT NOT NULL,
+    UNIQUE (device, operator, shape, dtype)
+);
+"""
+STEPS = {1: "ALTER TABLE measured ADD peak_bytes INTEGER;", 2: WANTED}
+"""From each version to the next."""
 
 
 @contextmanager
@@ -45,14 +55,11 @@ def _opened(path: Path, *, must_exist: bool) -> Generator[sqlite3.Connection]:
         with closing(sqlite3.connect(path)) as connection, connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             has_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
-            if has_tables and version == 1:
-                connection.executescript(
-                    f"ALTER TABLE measured ADD peak_bytes INTEGER; PRAGMA user_version = {VERSION};"
-                )
-            elif has_tables and version != VERSION:
+            if has_tables and version not in (*STEPS, VERSION):
                 raise InputError(f"version {version}", where=str(path), expected=f"a bench store of version {VERSION}")
-            if not has_tables:
-                connection.executescript(f"{SCHEMA}PRAGMA user_version = {VERSION};")
+            steps = [STEPS[each] for each in range(version, VERSION)] if has_tables else [SCHEMA, WANTED]
+            if steps:
+                connection.executescript(f"{''.join(steps)}PRAGMA user_version = {VERSION};")
             yield connection
     except sqlite3.Error as error:
         raise InputError(str(error), where=str(path), expected="a file that tilesight bench --store wrote") from error
@@ -143,6 +150,52 @@ def _measured(connection: sqlite3.Connection, row: Sequence[Any]) -> Measured:
         samples[clock].append(seconds)
     timing = Timing(cast(Method, method), tuple(samples["device"]), tuple(samples["host"]), input_sets, kernels, peak)
     return Measured(provider, checks, timing, reason)
+
+
+def device_samples(
+    path: str | Path, is_meant: Callable[[Environment], bool]
+) -> dict[tuple[str, tuple[int, ...], str], dict[str, tuple[float, ...]]]:
+    """(operator, shape, dtype) → provider → its device samples, in seconds, of the last run that has them.
+
+    Args:   is_meant: of a run's environment
+    Raises: InputError: as `load_run`
+    """
+    with _opened(Path(path), must_exist=True) as connection:
+        rows = connection.execute("SELECT number, environment FROM runs ORDER BY number").fetchall()
+    found: dict[tuple[str, tuple[int, ...], str], dict[str, tuple[float, ...]]] = {}
+    for number, environment in rows:
+        if is_meant(_environment(json.loads(environment))):
+            for case in load_run(path, number).cases:
+                timed = {each.provider: each.timing.device_s for each in case.measured if each.timing is not None}
+                found.setdefault(case.key, {}).update(timed)
+    return found
+
+
+Wanted = tuple[str, tuple[int, ...], str]
+"""Operator, shape and dtype."""
+
+
+def want(path: str | Path, device: str, wanted: Sequence[Wanted]) -> None:
+    """Note what is to be measured on a device; what is noted already stays once."""
+    rows = [(device, operator, json.dumps(shape), dtype) for operator, shape, dtype in wanted]
+    with _opened(Path(path), must_exist=False) as connection:
+        connection.executemany("INSERT OR IGNORE INTO wanted VALUES (?, ?, ?, ?)", rows)
+
+
+def wanted_of(path: str | Path, device: str) -> list[Wanted]:
+    """What is to be measured on a device."""
+    with _opened(Path(path), must_exist=True) as connection:
+        query = "SELECT operator, shape, dtype FROM wanted WHERE device = ? ORDER BY rowid"
+        rows = connection.execute(query, (device,)).fetchall()
+    return [(operator, tuple(json.loads(shape)), dtype) for operator, shape, dtype in rows]
+
+
+def no_longer_wanted(path: str | Path, device: str, done: Sequence[Wanted]) -> None:
+    """Forget notes whose cases were measured."""
+    rows = [(device, operator, json.dumps(shape), dtype) for operator, shape, dtype in done]
+    with _opened(Path(path), must_exist=True) as connection:
+        query = "DELETE FROM wanted WHERE device = ? AND operator = ? AND shape = ? AND dtype = ?"
+        connection.executemany(query, rows)
 
 
 def find_run(text: str, store: str | Path) -> BenchRun:

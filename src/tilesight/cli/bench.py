@@ -32,6 +32,7 @@ STORE = "tilesight-bench.sqlite"
 @click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True)
 @click.option("--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--compare", nargs=2, metavar="A B", help="Two stored runs: numbers in --store, FILE or FILE:NUMBER.")
+@click.option("--wanted", "is_wanted", is_flag=True, help='What torch.compile(backend="tilesight") has met unmeasured.')
 @click.option("--list", "is_listed", is_flag=True, help="The operators and their providers.")
 @output_options
 def command(
@@ -44,6 +45,7 @@ def command(
     device: str,
     executor: str,
     compare: tuple[str, str] | None,
+    is_wanted: bool,
     is_listed: bool,
     outputs: Outputs,
 ) -> None:
@@ -59,11 +61,12 @@ def command(
         elif compare:
             _compare(*compare, store, outputs)
         else:
-            from tilesight.roads.bench import Wanted, bench_named
+            from tilesight.roads.bench import Wanted, bench_named, bench_noted
 
             wanted = Wanted(cases, shapes, dtype, tuple(filter(None, providers.split(","))), samples, device, executor)
             with stdout_kept_for_json(outputs), counting("bench") as heard:
-                run = bench_named(wanted, store, shlex.join(["tilesight", *sys.argv[1:]]), heard)
+                measure = bench_noted if is_wanted else bench_named
+                run = measure(wanted, store, shlex.join(["tilesight", *sys.argv[1:]]), heard)
             deliver(run, outputs)
             click.echo(f"tilesight: run {run.number} is kept in {store}", err=True)
             if any(each.provider == "hand" and each.ok is False for case in run.cases for each in case.measured):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tilesight.bench.environment import environment_of
 from tilesight.bench.model import BenchRun
 from tilesight.bench.operator_model import Operator, Shape
 from tilesight.bench.operators import OPERATORS, find_operator
 from tilesight.bench.providers import known_providers
 from tilesight.bench.run import BenchOptions, bench, shapes_of
-from tilesight.bench.store import save_run
+from tilesight.bench.store import no_longer_wanted, save_run, wanted_of
 from tilesight.errors import InputError
 
 
@@ -54,6 +55,27 @@ def bench_named(wanted: Wanted, store: str, command: str = "", heard: Callable[[
     else:
         run = bench(work, options, command, heard)
     return save_run(run, store)
+
+
+def bench_noted(wanted: Wanted, store: str, command: str = "", heard: Callable[[str], None] = print) -> BenchRun:
+    """Measure on this machine what `torch.compile(backend="tilesight")` met and did not know, and forget the notes.
+
+    Raises: InputError: where nothing is noted for this device, or as `bench_named`
+    """
+    options = BenchOptions(wanted.device, wanted.samples, wanted.providers)
+    options.check()
+    device = environment_of(wanted.device, "").device
+    noted = wanted_of(store, device)
+    if not noted:
+        raise InputError("nothing is noted", where=store, expected=f"what a compilation on {device} asked for")
+    runs: list[BenchRun] = []
+    for dtype in dict.fromkeys(dtype for _, _, dtype in noted):
+        work = [(find_operator(name), shape) for name, shape, of in noted if of == dtype]
+        runs.append(bench(work, replace(options, dtype=dtype), command, heard))
+    run = replace(runs[0], cases=[case for each in runs for case in each.cases])
+    saved = save_run(run, store)
+    no_longer_wanted(store, device, noted)
+    return saved
 
 
 def _on_cluster(
