@@ -1,13 +1,13 @@
 """Steps that a generated wrapper does in plain torch, such as the sum of a workspace that a kernel has filled.
 
 `buf4 = workspace_0[0 * (1024) * (512) : (0 + 1) * (1024) * (512)].view(1024, 512).sum(dim=0).view([512])` follows a
-kernel that reduces rows and columns at once. Seen on torch 2.13.0 and 2.14.1.
+kernel that reduces rows and columns at once. Seen on torch 2.13.0 and 2.14.1, and on 2.11.0 without the last view.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilesight.capture.inductor.sizes import parse_optional_size, parse_optional_sizes
@@ -43,7 +43,7 @@ def parse_optional_step(value: ast.expr, sizes: Mapping[str, int]) -> TensorStep
         case ast.Subscript(value=ast.Name(id=source), slice=ast.Slice(lower=lower, upper=upper, step=None)) if (
             len(working) == 1
         ):
-            return TensorStep(_method(working[0]), source, _length(lower, upper, sizes), _shape(methods[0], sizes))
+            return TensorStep(_method(working[0]), source, _length(lower, upper, sizes), _shape(methods, sizes))
         case _:
             return None
 
@@ -58,11 +58,22 @@ def _length(lower: ast.expr | None, upper: ast.expr | None, sizes: Mapping[str, 
     return None if start is None or end is None else end - start
 
 
-def _shape(last: ast.Call, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
-    """What the last call, a view, gives its result."""
-    if _method(last) != "view":
-        return None
-    given = last.args[0] if len(last.args) == 1 else ast.Tuple(elts=last.args)
-    if not isinstance(given, ast.Tuple | ast.List):
-        given = ast.Tuple(elts=[given])
-    return parse_optional_sizes(given, sizes)
+def _shape(methods: Sequence[ast.Call], sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+    """What the calls, the last one first, give their result: views say it, and a sum leaves an axis out."""
+    shape: tuple[int, ...] | None = None
+    for call in reversed(methods):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="view"), args=given):
+                shape = _viewed(given, sizes)
+            case ast.Call(
+                func=ast.Attribute(attr="sum"), args=[], keywords=[ast.keyword("dim", ast.Constant(int(dim)))]
+            ):
+                shape = None if shape is None else (*shape[:dim], *shape[dim:][1:])
+            case _:
+                shape = None
+    return shape
+
+
+def _viewed(given: Sequence[ast.expr], sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+    only = given[0] if len(given) == 1 else ast.Tuple(elts=list(given))
+    return parse_optional_sizes(only if isinstance(only, ast.Tuple | ast.List) else ast.Tuple(elts=[only]), sizes)
