@@ -19,10 +19,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kernel_figures import Figure, figures, small_figures
 from measure import RESULTS, describe_machine
 from tilesight.bench.environment import environment_of, with_state_after
 from tilesight.bench.model import NOT_INSTALLED, BenchCase, Environment, Measured, described
+from tilesight.bench.numbers import first_line
 from tilesight.bench.operators import OPERATORS
 from tilesight.bench.run import BenchOptions, measure_case, roof_of
 
@@ -81,6 +84,7 @@ def new_record(environment: Environment, arguments: Sequence[str]) -> dict[str, 
         "is_gpu": environment.is_gpu,
         "unit": "microseconds a call; device_us with a cold L2, host_us from Python to the end of the work",
         "sessions": [],
+        "failed": [],
         "cases": [],
     }
 
@@ -96,7 +100,8 @@ def opened(path: Path, record: dict[str, Any], is_anew: bool, only: Sequence[str
         return record
     old = json.loads(path.read_text())
     if is_anew:
-        old["cases"] = [case for case in old["cases"] if case["operator"] not in only]
+        for kind in ("cases", "failed"):
+            old[kind] = [case for case in old[kind] if case["operator"] not in only]
     other = [name for name in SAME if old[name] != record[name]]
     if other:
         raise SystemExit(f"{path} was measured with another {' and '.join(other)}: give --anew to measure all again")
@@ -113,23 +118,39 @@ def write_record(record: dict[str, Any], path: Path) -> None:
 
 
 def left_to_measure(record: dict[str, Any], wanted: Sequence[Figure]) -> list[Figure]:
-    done = {(case["operator"], tuple(case["shape"])) for case in record["cases"]}
+    done = {(case["operator"], tuple(case["shape"])) for case in (*record["cases"], *record["failed"])}
     return [each for each in wanted if each not in done]
 
 
-def measured_cases(wanted: Sequence[Figure], options: BenchOptions, seconds: float) -> Iterator[BenchCase]:
-    """One after the other, while a case as long as the longest so far still fits."""
+def measured_cases(
+    wanted: Sequence[Figure], options: BenchOptions, seconds: float
+) -> Iterator[tuple[Figure, BenchCase | str]]:
+    """One after the other, or why it can't be, while a case as long as the longest so far still fits."""
     began, longest = time.monotonic(), 0.0
     for number, (name, shape) in enumerate(wanted, 1):
         started = time.monotonic()
         if started - began + longest > seconds:
             print(f"{len(wanted) - number + 1} cases are left: run the same command again", flush=True)
             return
-        operator = OPERATORS[name]
-        case = measure_case(operator, shape, options, compiled_beside=False)
+        case = measured_or_reason(name, shape, options)
         longest = max(longest, time.monotonic() - started)
-        print(f"{number} of {len(wanted)}: {described(name, shape, case.dtype)}: {_line(case)}", flush=True)
-        yield case
+        what = described(name, shape, options.dtype_of(OPERATORS[name]))
+        print(f"{number} of {len(wanted)}: {what}: {case if isinstance(case, str) else _line(case)}", flush=True)
+        yield (name, shape), case
+
+
+def measured_or_reason(name: str, shape: tuple[int, ...], options: BenchOptions) -> BenchCase | str:
+    """A case; where it raises (its float64 reference does not fit, say) the reason, if the device lives on.
+
+    Raises: RuntimeError: of a device that has failed for good
+    """
+    try:
+        return measure_case(OPERATORS[name], shape, options, compiled_beside=False)
+    except Exception as error:
+        if options.device == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+        return first_line(error)
 
 
 def _line(case: BenchCase) -> str:
@@ -174,8 +195,11 @@ def main(arguments: Sequence[str]) -> None:
     wanted = [each for each in wanted if not only or each[0] in only]
     roof = roof_of(options)
     record["sessions"].append({"date": environment.date, "copy_gb_per_s": roof, "before": asdict(environment.before)})
-    for case in measured_cases(wanted, options, given.seconds):
-        record["cases"].append(compact_case(case, session))
+    for (name, shape), case in measured_cases(wanted, options, given.seconds):
+        if isinstance(case, str):
+            record["failed"].append({"operator": name, "shape": list(shape), "reason": case})
+        else:
+            record["cases"].append(compact_case(case, session))
         record["sessions"][session]["after"] = asdict(with_state_after(environment).after)
         write_record(record, path)
     print(f"{len(record['cases'])} cases in {path}")

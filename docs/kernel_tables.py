@@ -159,7 +159,7 @@ def no_times() -> str:
     record = record_or_none()
     if record is None:
         return NOT_YET["en"]
-    rows: list[tuple[str, str, str]] = []
+    rows = [(f"{each['operator']} {shape_text(each)}", "all", each["reason"]) for each in record["failed"]]
     for case in record["cases"]:
         for name, found in case["providers"].items():
             wrong = [what for what, ok in found["checks"].items() if ok is False and what != "as timed"]

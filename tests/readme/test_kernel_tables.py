@@ -43,7 +43,7 @@ def record(*cases: Any) -> dict[str, Any]:
     return {
         "date": "2026-01-02T03:04:05+00:00", "command": "python benchmarks/kernels_on_gpu.py", "gpu": "NVIDIA H200",
         "versions": {"torch": "2.13.0", "triton": "3.7.1", "liger-kernel": "0.8.5"},
-        "sessions": [{"copy_gb_per_s": 4000.0}], "cases": list(cases),
+        "sessions": [{"copy_gb_per_s": 4000.0}], "failed": [], "cases": list(cases),
     }  # fmt: skip
 
 
@@ -71,11 +71,13 @@ def test_the_headline(tables: ModuleType, tmp_path: Path) -> None:
 def test_a_table_has_shares_and_reasons(tables: ModuleType, tmp_path: Path) -> None:
     refused = {"ok": None, "checks": {}, "reason": "ValueError: too | long"}
     long = case("softmax", [1024, 131072], GB, eager=provider(1000), hand=provider(2000), liger=refused)
-    (tmp_path / "kernels_h200.json").write_text(json.dumps(record(SOFTMAX, long)))
+    failed = {"operator": "sum", "shape": [8, 16], "reason": "OutOfMemoryError: no"}
+    (tmp_path / "kernels_h200.json").write_text(json.dumps({**record(SOFTMAX, long), "failed": [failed]}))
     text = tables.every_case()
     assert "| 32,768 × 4,096 | 1,000 | 2,000 | **4,000** | 3,984 | 100% | 100% |" in text
     assert "| 1,024 × 131,072 | **1,000** | – | 500 | – | 50% | 12% |" in text
     assert tables.no_times().splitlines()[2:] == [
+        "| sum 8 × 16 | all | OutOfMemoryError: no |",
         "| softmax 32,768 × 4,096 | Liger | wrong numbers at odd sizes |",
         "| softmax 1,024 × 131,072 | Liger | ValueError: too / long |",
     ]
@@ -131,6 +133,37 @@ def test_the_command_measures_once_and_its_file_makes_the_tables(
     path.write_text(json.dumps({**first, "gpu": "another"}))
     with pytest.raises(SystemExit, match="measured with another gpu"):
         command.main(common)
+
+
+def test_a_case_that_can_not_be_measured_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    command: Any = importlib.import_module("kernels_on_gpu")
+    measure = command.measure_case
+
+    def failing(operator: Any, *rest: Any, **more: Any) -> Any:
+        if operator.name == "softmax":
+            raise RuntimeError("no memory\nat all")
+        return measure(operator, *rest, **more)
+
+    monkeypatch.setattr(command, "measure_case", failing)
+    path = tmp_path / "kernels.json"
+    arguments = [
+        "--device",
+        "cpu",
+        "--out",
+        str(path),
+        "--samples",
+        "1",
+        "--providers",
+        "eager",
+        "--only",
+        "softmax,sum",
+    ]
+    for _ in range(2):
+        command.main(arguments)
+        found = json.loads(path.read_text())
+        assert [each["operator"] for each in found["cases"]] == ["sum"]
+        assert found["failed"] == [{"operator": "softmax", "shape": [16, 64], "reason": "RuntimeError: no memory"}]
 
 
 def test_a_cpus_times_are_no_result(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
