@@ -18,6 +18,7 @@ import triton.language as tl
 from tilesight.kernels.elements import NUM_WARPS, as_lines, plan_spans, span_of
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import FLOATS, define, like_first, needs_gradient
+from tilesight.kernels.references import torch_when_transformed
 from tilesight.kernels.row_split import HINT
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -109,6 +110,7 @@ class _AddRelu(torch.autograd.Function):
         return dx, dx
 
 
+@torch_when_transformed
 def add(input: torch.Tensor, other: torch.Tensor | float, *, alpha: float = 1) -> torch.Tensor:
     """input + alpha · other, as `torch.add`; with gradients.
 
@@ -128,6 +130,7 @@ def add(input: torch.Tensor, other: torch.Tensor | float, *, alpha: float = 1) -
     return _Add.apply(x, y, float(alpha)) if needs_gradient(x, y) else forward_operator(x, y, float(alpha), False)
 
 
+@torch_when_transformed
 def add_relu(input: torch.Tensor, other: torch.Tensor | float) -> torch.Tensor:
     """relu(input + other) in one pass, NaN stays NaN; with gradients. Arguments and errors as `add`."""
     x, y = _alike("add_relu", input, other)

@@ -24,6 +24,7 @@ import triton.language as tl
 from tilesight.kernels.elements import NUM_WARPS, plan_spans, span_of
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, require_floats, wide_dtype
+from tilesight.kernels.references import torch_when_transformed
 from tilesight.kernels.row_plan import as_rows, plan_rows
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
 from tilesight.kernels.softmax import finite_or_zero
@@ -287,6 +288,7 @@ def reduced(loss: torch.Tensor, counted: torch.Tensor | None, reduction: str, dt
     return loss if loss.dtype == dtype else loss.to(dtype)
 
 
+@torch_when_transformed
 def cross_entropy(
     input: torch.Tensor,
     target: torch.Tensor,

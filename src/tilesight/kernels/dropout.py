@@ -16,6 +16,7 @@ import triton.language as tl
 
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, like_first, needs_gradient, require_floats
+from tilesight.kernels.references import torch_when_transformed
 from tilesight.kernels.row_split import HINT, widened
 
 BLOCK = 2048
@@ -65,6 +66,7 @@ class _Dropout(torch.autograd.Function):
         return operator(grad_outputs[0], *ctx.saved_tensors, ctx.p), None, None
 
 
+@torch_when_transformed
 def dropout(
     input: torch.Tensor,
     p: float = 0.5,

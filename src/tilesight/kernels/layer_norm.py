@@ -19,6 +19,7 @@ import triton.language as tl
 
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, wide_dtype
+from tilesight.kernels.references import torch_when_transformed
 from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements, scale_row
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
 
@@ -310,6 +311,7 @@ class _LayerNorm(torch.autograd.Function):
         return dx, None if weight is None else dw, None if bias is None else db, None, None
 
 
+@torch_when_transformed
 def layer_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],

@@ -19,6 +19,7 @@ import torch
 
 from tilesight.kernels.cross_entropy import launch_scale, reduced, require_classes, rows_counted, run_into, scale_once
 from tilesight.kernels.operators import define, needs_gradient, require_floats, wide_dtype
+from tilesight.kernels.references import torch_when_transformed
 
 CHUNKS = 8
 LEAST_ROWS = 256
@@ -129,6 +130,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return dx, dw, None if db is None else db.to(scale.dtype), None, None, None, None
 
 
+@torch_when_transformed
 def linear_cross_entropy(
     input: torch.Tensor,
     linear_weight: torch.Tensor,

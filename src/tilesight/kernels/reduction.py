@@ -20,6 +20,7 @@ import triton.language as tl
 from tilesight.kernels.axis import as_outer_along_inner, own_axes, places_of, plan_axis
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient
+from tilesight.kernels.references import torch_when_transformed
 from tilesight.kernels.row_split import HINT, widened
 
 BUSY_PROGRAMS = 528
@@ -190,6 +191,7 @@ class _Max(torch.autograd.Function):
         return dy.new_zeros(ctx.shape).scatter(ctx.dim, index.unsqueeze(ctx.dim), dy), None
 
 
+@torch_when_transformed
 def sum(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -217,6 +219,7 @@ def sum(
     return _kept(y, x, axes) if keepdim else y
 
 
+@torch_when_transformed
 def max(input: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The maximum along an axis and its first index, as `torch.max`; with a gradient. NaN is above all.
 
@@ -237,6 +240,7 @@ def max(input: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return torch.return_types.max(pair)
 
 
+@torch_when_transformed
 def argmax(input: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> torch.Tensor:
     """The first index of the maximum, as `torch.argmax`; dim None: in the flattened tensor. Errors as `max`."""
     axes, merged, at = _required("argmax", input.detach(), dim)

@@ -19,6 +19,7 @@ import triton.language as tl
 from tilesight.kernels.elements import require_alike
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient, wide_dtype
+from tilesight.kernels.references import torch_when_transformed
 from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements, scale_row
 from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
 
@@ -292,6 +293,7 @@ class _AddRmsNorm(torch.autograd.Function):
         return dx, dx, None if weight is None else dw, None, None
 
 
+@torch_when_transformed
 def rms_norm(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: torch.Tensor | None = None, eps: float | None = None
 ) -> torch.Tensor:
@@ -315,6 +317,7 @@ def rms_norm(
     return forward_operator(input, None, weight, columns, eps)[0]
 
 
+@torch_when_transformed
 def add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None = None, eps: float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:

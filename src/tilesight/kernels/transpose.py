@@ -17,6 +17,7 @@ import triton.language as tl
 from tilesight.kernels.axis import own_axis
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient
+from tilesight.kernels.references import torch_when_transformed
 from tilesight.kernels.row_split import HINT
 
 SIDE = 64
@@ -110,6 +111,7 @@ class _Transpose(torch.autograd.Function):
         return grad_outputs[0].transpose(*ctx.axes), None, None
 
 
+@torch_when_transformed
 def transpose(input: torch.Tensor, dim0: int, dim1: int) -> torch.Tensor:
     """The tensor with two axes swapped, as `torch.transpose(...).contiguous()`; with a gradient.
 
