@@ -231,6 +231,14 @@ def test_an_operator_has_its_own_dtype_on_a_gpu() -> None:
     assert BenchOptions("cpu").dtype_of(softmax) == "float32"
 
 
+def test_a_shape_of_other_sizes_than_the_operators() -> None:
+    expected = "--shapes: 8x16 for rope; expected 4 sizes, such as 2x5x4x16"
+    with pytest.raises(InputError, match=expected):
+        shapes_of(OPERATORS["rope"], CPU, [(1, 2, 3, 4), (8, 16)])
+    assert shapes_of(OPERATORS["add"], CPU, [(7,), (8, 16)]) == [(7,), (8, 16)]
+    assert shapes_of(OPERATORS["rope"], CPU, []) == ((2, 5, 4, 16),)
+
+
 def test_a_name_that_is_no_operator() -> None:
     with pytest.raises(InputError, match="no operator sofmax; expected one of softmax"):
         find_operator("sofmax")

@@ -68,9 +68,21 @@ Heard = Callable[[str], None]
 
 
 def shapes_of(operator: Operator, options: BenchOptions, shapes: Sequence[Shape]) -> Sequence[Shape]:
-    """The shapes that were asked for, or the operator's own for the device; a user's case has one."""
+    """The shapes that were asked for, or the operator's own for the device; a user's case has one.
+
+    Raises: InputError: for a shape of as many sizes as none of the operator's own
+    """
     own = operator.gpu_shapes if options.device == "cuda" else operator.cpu_shapes
-    return own if operator.is_of_one_shape else shapes or own
+    if operator.is_of_one_shape:
+        return own
+    ranks = {len(shape) for shape in (*operator.gpu_shapes, *operator.cpu_shapes)}
+    for shape in shapes:
+        if len(shape) not in ranks:
+            raise InputError(
+                f"{'x'.join(map(str, shape))} for {operator.name}", where="--shapes",
+                expected=f"{' or '.join(map(str, sorted(ranks)))} sizes, such as {'x'.join(map(str, own[0]))}",
+            )  # fmt: skip
+    return shapes or own
 
 
 def bench(work: Sequence[Work], options: BenchOptions, command: str = "", heard: Heard = print) -> BenchRun:
