@@ -48,17 +48,12 @@ def bench_named(wanted: Wanted, store: str, command: str = "", heard: Callable[[
     known_providers(wanted.providers, operators)
     shapes = parse_shapes(wanted.shapes)
     work = [(operator, shape) for operator in operators for shape in shapes_of(operator, options, shapes)]
-    if wanted.executor == "ray":
-        run = _on_cluster(
-            dict(zip([each.name for each in operators], names, strict=True)), work, options, command, heard
-        )
-    else:
-        run = bench(work, options, command, heard)
-    return save_run(run, store)
+    spelled = dict(zip([each.name for each in operators], names, strict=True))
+    return save_run(_measure(wanted.executor, spelled, work, options, command, heard), store)
 
 
 def bench_noted(wanted: Wanted, store: str, command: str = "", heard: Callable[[str], None] = print) -> BenchRun:
-    """Measure on this machine what `torch.compile(backend="tilesight")` met and did not know, and forget the notes.
+    """Measure what `torch.compile(backend="tilesight")` met on this device and did not know, and forget the notes.
 
     Raises: InputError: where nothing is noted for this device, or as `bench_named`
     """
@@ -68,26 +63,32 @@ def bench_noted(wanted: Wanted, store: str, command: str = "", heard: Callable[[
     noted = wanted_of(store, device)
     if not noted:
         raise InputError("nothing is noted", where=store, expected=f"what a compilation on {device} asked for")
+    spelled = {name: name for name, _, _ in noted}
+    known_providers(wanted.providers, [find_operator(name) for name in spelled])
     runs: list[BenchRun] = []
     for dtype in dict.fromkeys(dtype for _, _, dtype in noted):
         work = [(find_operator(name), shape) for name, shape, of in noted if of == dtype]
-        runs.append(bench(work, replace(options, dtype=dtype), command, heard))
+        runs.append(_measure(wanted.executor, spelled, work, replace(options, dtype=dtype), command, heard))
     run = replace(runs[0], cases=[case for each in runs for case in each.cases])
     saved = save_run(run, store)
     no_longer_wanted(store, device, noted)
     return saved
 
 
-def _on_cluster(
-    names: dict[str, str],
+def _measure(
+    executor: str,
+    spelled: dict[str, str],
     work: Sequence[tuple[Operator, Shape]],
     options: BenchOptions,
     command: str,
     heard: Callable[[str], None],
 ) -> BenchRun:
+    """On this machine or over a cluster, whose workers find an operator by the name that it was asked for by."""
+    if executor == "local":
+        return bench(work, options, command, heard)
     from tilesight.bench.ray_cluster import bench_on_cluster
 
-    return bench_on_cluster([(names[operator.name], shape) for operator, shape in work], options, command, heard)
+    return bench_on_cluster([(spelled[operator.name], shape) for operator, shape in work], options, command, heard)
 
 
 def parse_shapes(text: str | None) -> list[tuple[int, ...]]:
