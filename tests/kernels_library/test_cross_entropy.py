@@ -16,7 +16,8 @@ from tests.kernels_library.against_float64 import (
     dynamo_instantiates_functions,
 )
 from tilesight import Case
-from tilesight.kernels import cross_entropy
+from tilesight.capture.numerics import judge
+from tilesight.kernels import cross_entropy, references
 from tilesight.kernels.row_plan import MOST_PART, plan_rows
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
@@ -199,3 +200,23 @@ def test_no_finding(classes: int) -> None:
     assert_no_finding(
         Case(eager=eager, hand=hand, inputs=lambda: (draw((3, classes), torch.bfloat16), targets(3, classes)))
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_the_loss_alone_of_many_long_rows(dtype: torch.dtype) -> None:
+    """Rows that are walked through: their sums start from logits far below 0, and from none at all."""
+    x = draw((140, 17_000), dtype) * 3
+    x[1] -= 10_000
+    x[2, 1:] = float("-inf")
+    x[3] = float("-inf")
+    x[4, 9000] = float("nan")
+    target = torch.zeros(140, dtype=torch.int64)
+    target[5] = -100
+    for keywords in ({}, {"z_loss": 0.1}):
+        loss = cross_entropy(x, target, reduction="none", **keywords)
+        wanted = references.cross_entropy(x.double(), target, reduction="none", **keywords)
+        verdict = judge(loss, [wanted])
+        assert verdict.ok, verdict
+    finite = draw((140, 17_000), dtype, 4)
+    smooth = cross_entropy(finite, target, reduction="none", label_smoothing=0.1)
+    assert judge(smooth, [F.cross_entropy(finite.double(), target, reduction="none", label_smoothing=0.1)]).ok

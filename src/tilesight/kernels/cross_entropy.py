@@ -18,110 +18,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import triton
-import triton.language as tl
 
-from tilesight.kernels.elements import NUM_WARPS, plan_spans, span_of
+from tilesight.kernels.cross_entropy_kernels import (
+    WALK_WARPS,
+    WALKED,
+    cross_entropy_parts,
+    cross_entropy_rows,
+    cross_entropy_walk,
+    scale_lines,
+)
+from tilesight.kernels.elements import NUM_WARPS, plan_spans
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, require_floats, wide_dtype
 from tilesight.kernels.references import torch_when_transformed
-from tilesight.kernels.row_plan import as_rows, plan_rows
-from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
-from tilesight.kernels.softmax import finite_or_zero
-
-
-@triton.jit
-def cross_entropy_rows(
-    x_ptr, target_ptr, counted_ptr, loss_ptr, dx_ptr, rows, columns, x_stride, dx_stride, ignored, ROWS: tl.constexpr,
-    BLOCK: tl.constexpr, SMOOTHING: tl.constexpr, Z_LOSS: tl.constexpr, MEAN: tl.constexpr, GRAD: tl.constexpr,
-):  # fmt: skip
-    """Whole rows: a program has ROWS of them in registers."""
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    column = tl.arange(0, BLOCK)[None, :]
-    target = tl.load(target_ptr + row, row < rows, other=ignored)
-    counts = target != ignored
-    is_class = (target >= 0) & (target < columns)
-    mask = counts[:, None] & (column < columns)
-    at = row.to(tl.int64)[:, None]
-    x = widened(tl.load(x_ptr + at * x_stride + column, mask, other=float("-inf"), eviction_policy=HINT))
-    shift = finite_or_zero(tl.max(x, 1))
-    e = tl.exp(x - shift[:, None])
-    total = tl.where(counts, tl.sum(e, 1), 1.0)
-    lse = shift + tl.log(total)
-    is_target = column == target[:, None]
-    loss = lse - (1 - SMOOTHING) * tl.sum(tl.where(is_target, x, 0.0), 1)
-    if SMOOTHING != 0:
-        loss -= SMOOTHING * (tl.sum(tl.where(mask, x, 0.0), 1) / columns)
-    if Z_LOSS != 0:
-        loss += Z_LOSS * lse * lse
-    tl.store(loss_ptr + row, tl.where(counts, tl.where(is_class, loss, float("nan")), 0.0), row < rows)
-    if GRAD:
-        dx = e * ((1 + 2 * Z_LOSS * lse) / total)[:, None]
-        smooth = tl.full((), SMOOTHING, dx.dtype)
-        dx -= tl.where(is_target, 1 - smooth + smooth / columns, smooth / columns)
-        if MEAN:
-            dx /= tl.load(counted_ptr)
-        dx = tl.where(counts[:, None], tl.where(is_class[:, None], dx, float("nan")), 0.0)
-        there = (row < rows)[:, None] & (column < columns)
-        tl.store(dx_ptr + at * dx_stride + column, dx.to(dx_ptr.dtype.element_ty), there, eviction_policy=HINT)
-
-
-@triton.jit
-def cross_entropy_parts(
-    x_ptr, target_ptr, counted_ptr, loss_ptr, dx_ptr, words_ptr, columns, x_stride, dx_stride, ignored,
-    BLOCK: tl.constexpr, PARTS: tl.constexpr, SMOOTHING: tl.constexpr, Z_LOSS: tl.constexpr, MEAN: tl.constexpr,
-    GRAD: tl.constexpr,
-):  # fmt: skip
-    """One of a row's PARTS: its maximum and its sums are shared with the others; the target's part has the loss."""
-    row = tl.program_id(0) // PARTS
-    part = tl.program_id(0) % PARTS
-    words_ptr += row * ((3 if SMOOTHING != 0 else 2) * PARTS)
-    column = part * BLOCK + tl.arange(0, BLOCK)
-    at = row.to(tl.int64)
-    target = tl.load(target_ptr + row)
-    counts = target != ignored
-    is_class = (target >= 0) & (target < columns)
-    mask = (column < columns) & counts
-    x = tl.load(x_ptr + at * x_stride + column, mask, other=float("-inf"), eviction_policy=HINT).to(tl.float32)
-    turn = turn_of(words_ptr + part) + 1
-    is_target = column == target
-    chosen = tl.sum(tl.where(is_target, x, 0.0), 0)
-    own_top = finite_or_zero(tl.max(x, 0))
-    e = tl.exp(x - own_top)
-    sums = share(words_ptr, part, tl.sum(e, 0), turn, PARTS)
-    tops = share(words_ptr + PARTS, part, own_top, turn, PARTS)
-    tops = tl.where(sums == 0, float("-inf"), tops)
-    shift = finite_or_zero(tl.max(tops, 0))
-    total = tl.where(counts, tl.sum(sums * tl.exp(tops - shift), 0), 1.0)
-    lse = shift + tl.log(total)
-    loss = lse - (1 - SMOOTHING) * chosen
-    if SMOOTHING != 0:
-        plain = share(words_ptr + 2 * PARTS, part, tl.sum(tl.where(mask, x, 0.0), 0), turn, PARTS)
-        loss -= SMOOTHING * (tl.sum(plain, 0) / columns)
-    if Z_LOSS != 0:
-        loss += Z_LOSS * lse * lse
-    loss = tl.where(counts, tl.where(is_class, loss, float("nan")), 0.0)
-    tl.store(loss_ptr + row, loss, part == tl.where(counts & is_class, target // BLOCK, 0))
-    if GRAD:
-        dx = e * ((1 + 2 * Z_LOSS * lse) * (tl.exp(own_top - shift) / total))
-        smooth = tl.full((), SMOOTHING, dx.dtype)
-        dx -= tl.where(is_target, 1 - smooth + smooth / columns, smooth / columns)
-        if MEAN:
-            dx /= tl.load(counted_ptr)
-        dx = tl.where(counts, tl.where(is_class, dx, float("nan")), 0.0)
-        there = column < columns
-        tl.store(dx_ptr + at * dx_stride + column, dx.to(dx_ptr.dtype.element_ty), there, eviction_policy=HINT)
-
-
-@triton.jit
-def scale_lines(dx_ptr, scale_ptr, columns, spans, scale_stride, BLOCK: tl.constexpr):
-    """A span of dx times its line's number, in place; left alone where that is 1."""
-    line, first, lane, mask = span_of(columns, spans, BLOCK)  # pyright: ignore[reportGeneralTypeIssues]
-    scale = widened(tl.load(scale_ptr + line * scale_stride))
-    mask = mask & (scale != 1)
-    target = line * columns + first + lane
-    dx = widened(tl.load(dx_ptr + target, mask, other=0.0, eviction_policy=HINT))
-    tl.store(dx_ptr + target, (dx * scale).to(dx_ptr.dtype.element_ty), mask, eviction_policy=HINT)
+from tilesight.kernels.row_plan import FEW_PROGRAMS, as_rows, plan_rows
+from tilesight.kernels.row_split import words_for
 
 
 def launch_forward(
@@ -171,14 +82,20 @@ def run_into(
     tensors = (source, targets, targets if counted is None else counted, loss, into)
     numbers = (columns, source.stride(0), into.stride(0), ignored)
     constants = (smoothing, z_loss, counted is not None, dx is not None)
-    if plan.parts == 1:
+    if dx is None and plan.parts > 1 and rows >= FEW_PROGRAMS:
+        launcher(cross_entropy_walk, (rows,))(
+            source, targets, loss, columns, source.stride(0), ignored, WALKED, smoothing, z_loss, num_warps=WALK_WARPS
+        )
+    elif plan.parts == 1:
         launcher(cross_entropy_rows, plan.grid(rows))(
             *tensors, rows, *numbers, plan.rows, plan.block, *constants, num_warps=plan.num_warps
         )
     else:
-        words = words_for(x, rows, (3 if smoothing else 2) * plan.parts)
+        pairs = x.itemsize == 2
+        words = words_for(x, rows, plan.parts if pairs else 2 * plan.parts, are_pairs=pairs)
+        plain = words_for(x, rows, plan.parts) if smoothing else words
         launcher(cross_entropy_parts, plan.grid(rows))(
-            *tensors, words, *numbers, plan.block, plan.parts, *constants, num_warps=plan.num_warps
+            *tensors, words, plain, *numbers, plan.block, plan.parts, *constants, pairs, num_warps=plan.num_warps
         )
 
 

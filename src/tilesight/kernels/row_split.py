@@ -12,6 +12,8 @@ GPU, or starting. `MOST_PARTS` is below the number of programs that any supporte
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -20,7 +22,7 @@ MOST_PARTS = 64
 HINT = tl.constexpr("evict_first")
 """For what is read or written once."""
 
-_scratch: dict[tuple[torch.device, int, int, int], torch.Tensor] = {}
+_scratch: dict[tuple[torch.device, int, int, int, bool], torch.Tensor] = {}
 
 
 @triton.jit
@@ -33,18 +35,17 @@ def widened(x):
 def turn_of(slot_ptr):
     """The number of the turn that a program's own word was last written in.
 
-    Ask once the program's loads are under way: nothing behind an atomic starts before it.
+    A plain load, under way together with the program's others: nobody else writes the word, and its own program does so
+    behind a reduction, which all of its threads reach with the word in hand. Past the cache of the multiprocessor.
     """
-    return tl.atomic_or(slot_ptr, tl.zeros((), tl.int64), sem="relaxed") & 0xFFFFFFFF
+    return tl.load(slot_ptr, volatile=True) & 0xFFFFFFFF
 
 
 @triton.jit
 def share(slots_ptr, part, value, turn, PARTS: tl.constexpr) -> tl.tensor:
     """Hand a number to the siblings and wait for theirs.
 
-    Every sibling gets the same numbers in the same order, so what they compute from them is the same as well. The
-    words are polled by atomics, whose result is the same in all threads: threads that load a word on their own may
-    leave the loop in different rounds.
+    Every sibling gets the same numbers in the same order, so what they compute from them is the same as well.
 
     Args:
         slots_ptr: int64 [PARTS], this row's words
@@ -53,18 +54,53 @@ def share(slots_ptr, part, value, turn, PARTS: tl.constexpr) -> tl.tensor:
         turn: int64, one more than `turn_of` its own word
     Returns: float32 [PARTS]
     """
-    word = (value.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (turn & 0xFFFFFFFF)
-    tl.atomic_xchg(slots_ptr + part, word, sem="relaxed")
+    tl.atomic_xchg(slots_ptr + part, (_bits(value) << 32) | (turn & 0xFFFFFFFF), sem="relaxed")
+    return _number(_awaited(slots_ptr, turn, 0xFFFFFFFF, PARTS) >> 32)
+
+
+@triton.jit
+def share_pair(slots_ptr, part, value, narrow, turn, PARTS: tl.constexpr) -> Any:
+    """Hand two numbers to the siblings in one word, and wait for theirs; the turn has what is left, two bits.
+
+    Args:
+        slots_ptr: int64 [PARTS], this row's words, of no other use than this one
+        value: float32
+        narrow: float32 that a 16-bit format holds exactly: its two lowest bits are given away
+        turn: int64, one more than `turn_of` its own word
+    Returns: both, float32 [PARTS]
+    """
+    tl.atomic_xchg(slots_ptr + part, (_bits(value) << 32) | (_bits(narrow) & 0xFFFFFFFC) | (turn & 3), sem="relaxed")
+    seen = _awaited(slots_ptr, turn, 3, PARTS)
+    return _number(seen >> 32), _number(seen & 0xFFFFFFFC)
+
+
+@triton.jit
+def _bits(number):
+    return number.to(tl.int32, bitcast=True).to(tl.int64)
+
+
+@triton.jit
+def _number(bits):
+    return bits.to(tl.int32).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _awaited(slots_ptr, turn, TURN_BITS: tl.constexpr, PARTS: tl.constexpr):
+    """The siblings' words, once all are of this turn.
+
+    They are polled by atomics, whose result is the same in all threads: threads that load a word on their own may leave
+    the loop in different rounds.
+    """
     slots = slots_ptr + tl.arange(0, PARTS)
     nothing = tl.zeros((PARTS,), tl.int64)
     seen = tl.atomic_or(slots, nothing, sem="relaxed")
-    while tl.sum(((seen & 0xFFFFFFFF) != (turn & 0xFFFFFFFF)).to(tl.int32)) > 0:
+    while tl.sum(((seen & TURN_BITS) != (turn & TURN_BITS)).to(tl.int32)) > 0:
         seen = tl.atomic_or(slots, nothing, sem="relaxed")
-    return (seen >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+    return seen
 
 
-def words_for(like: torch.Tensor, rows: int, words: int, sides: int = 1) -> torch.Tensor:
-    """Zeroed once and then kept: int64 [at least rows · words], one for each device, stream, number of words and sides.
+def words_for(like: torch.Tensor, rows: int, words: int, sides: int = 1, are_pairs: bool = False) -> torch.Tensor:
+    """Zeroed once and then kept: int64 [at least rows · words], for each device, stream and layout of a row's words.
 
     Words of one side of a row are written together in every launch, so their turns agree whatever was launched before;
     one side may stay ahead of another. A CUDA graph gets words of its own, for it may run beside the stream that it
@@ -74,12 +110,13 @@ def words_for(like: torch.Tensor, rows: int, words: int, sides: int = 1) -> torc
         like: a tensor on the device
         words: of a row
         sides: of equal size, that a row's words are divided into
+        are_pairs: the words are of `share_pair`
     """
     size = triton.next_power_of_2(max(1, rows)) * words
     if like.is_cuda and torch.cuda.is_current_stream_capturing():
         return torch.zeros(size, dtype=torch.int64, device=like.device)
     stream = torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
-    key = (like.device, stream, words, sides)
+    key = (like.device, stream, words, sides, are_pairs)
     held = _scratch.get(key)
     if held is None or held.numel() < rows * words:
         held = _scratch[key] = torch.zeros(size, dtype=torch.int64, device=like.device)

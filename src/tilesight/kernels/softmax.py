@@ -18,7 +18,7 @@ from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, like_first, needs_gradient, require_floats
 from tilesight.kernels.references import torch_when_transformed
 from tilesight.kernels.row_plan import as_rows, plan_rows
-from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
+from tilesight.kernels.row_split import HINT, share, share_pair, turn_of, widened, words_for
 
 
 @triton.jit
@@ -45,29 +45,42 @@ def softmax_rows(
 
 
 @triton.jit
+def share_exponentials(words_ptr, part, total, top, turn, PARTS: tl.constexpr, PAIRS: tl.constexpr) -> Any:
+    """Of a row whose parts have sums of exp(x − their tops): what to subtract from x, and the sum of exp(x − that).
+
+    Args:
+        words_ptr: int64 [PARTS] if PAIRS, else [2 · PARTS]
+        PAIRS: whether the tops are of a 16-bit format
+    """
+    if PAIRS:
+        sums, tops = share_pair(words_ptr, part, total, top, turn, PARTS)  # pyright: ignore[reportGeneralTypeIssues]
+    else:
+        sums = share(words_ptr + PARTS, part, total, turn, PARTS)
+        tops = share(words_ptr, part, top, turn, PARTS)
+    tops = tl.where(sums == 0, float("-inf"), tops)
+    shift = finite_or_zero(tl.max(tops, 0))
+    return shift, tl.sum(sums * tl.exp(tops - shift), 0)
+
+
+@triton.jit
 def softmax_parts(
-    x_ptr, y_ptr, words_ptr, columns, x_stride, y_stride, BLOCK: tl.constexpr, PARTS: tl.constexpr, LOG: tl.constexpr
-):
+    x_ptr, y_ptr, words_ptr, columns, x_stride, y_stride,
+    BLOCK: tl.constexpr, PARTS: tl.constexpr, LOG: tl.constexpr, PAIRS: tl.constexpr,
+):  # fmt: skip
     """One of a row's PARTS: its maximum and its sum are shared with the others."""
     row = tl.program_id(0) // PARTS
     part = tl.program_id(0) % PARTS
-    tops_ptr = words_ptr + row * (2 * PARTS)
-    sums_ptr = tops_ptr + PARTS
+    words_ptr += row * (PARTS if PAIRS else 2 * PARTS)
     column = part * BLOCK + tl.arange(0, BLOCK)
     mask = column < columns
     x = tl.load(x_ptr + row.to(tl.int64) * x_stride + column, mask, other=float("-inf"), eviction_policy=HINT).to(
         tl.float32
     )
-    turn = turn_of(sums_ptr + part) + 1
+    turn = turn_of(words_ptr + part) + 1
     own_top = finite_or_zero(tl.max(x, 0))
     x -= own_top
     e = tl.exp(x)
-    own_sum = tl.sum(e, 0)
-    sums = share(sums_ptr, part, own_sum, turn, PARTS)
-    tops = share(tops_ptr, part, own_top, turn, PARTS)
-    tops = tl.where(sums == 0, float("-inf"), tops)
-    shift = finite_or_zero(tl.max(tops, 0))
-    total = tl.sum(sums * tl.exp(tops - shift), 0)
+    shift, total = share_exponentials(words_ptr, part, tl.sum(e, 0), own_top, turn, PARTS, PAIRS)  # pyright: ignore[reportGeneralTypeIssues]
     y = x + (own_top - shift) - tl.log(total) if LOG else e * (tl.exp(own_top - shift) / total)
     tl.store(y_ptr + row.to(tl.int64) * y_stride + column, y.to(y_ptr.dtype.element_ty), mask, eviction_policy=HINT)
 
@@ -141,9 +154,10 @@ def launch_forward(x: torch.Tensor, log: bool) -> torch.Tensor:
             source, target, rows, columns, *strides, plan.rows, plan.block, log, num_warps=plan.num_warps
         )
     else:
-        words = words_for(x, rows, 2 * plan.parts)
+        pairs = x.itemsize == 2
+        words = words_for(x, rows, plan.parts if pairs else 2 * plan.parts, are_pairs=pairs)
         launcher(softmax_parts, plan.grid(rows))(
-            source, target, words, columns, *strides, plan.block, plan.parts, log, num_warps=plan.num_warps
+            source, target, words, columns, *strides, plan.block, plan.parts, log, pairs, num_warps=plan.num_warps
         )
     return y
 
