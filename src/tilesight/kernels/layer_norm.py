@@ -20,8 +20,8 @@ import triton.language as tl
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, wide_dtype
 from tilesight.kernels.references import torch_when_transformed
-from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements, scale_row
-from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
+from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_norm, row_elements, scale_row
+from tilesight.kernels.row_split import HINT, KEPT, share, share_pair, turn_of, widened, words_for
 
 
 @triton.jit
@@ -52,33 +52,39 @@ def layer_norm_rows(
 @triton.jit
 def layer_norm_parts(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, words_ptr, columns, eps, x_stride,
-    BLOCK: tl.constexpr, PARTS: tl.constexpr, SCALES: tl.constexpr, SHIFTS: tl.constexpr,
+    BLOCK: tl.constexpr, PARTS: tl.constexpr, SCALES: tl.constexpr, SHIFTS: tl.constexpr, PAIRS: tl.constexpr,
 ):  # fmt: skip
-    """One of a row's PARTS: its mean, and its squares around that mean, are shared with the others."""
+    """One of a row's PARTS: its mean, and its squares around that mean, are shared with the others.
+
+    What it has read is read again, from L2, as in `rms_norm_parts`. In PAIRS the mean loses its two lowest bits: of
+    16-bit elements they are far below what rounding y costs.
+    """
     row = tl.program_id(0) // PARTS
     part = tl.program_id(0) % PARTS
-    means_ptr = words_ptr + row * (2 * PARTS)
-    squares_ptr = means_ptr + PARTS
+    words_ptr += row * (PARTS if PAIRS else 2 * PARTS)
     column = part * BLOCK + tl.arange(0, BLOCK)
     mask = column < columns
     at = row.to(tl.int64)
-    x = tl.load(x_ptr + at * x_stride + column, mask, other=0.0, eviction_policy=HINT).to(tl.float32)
-    scale = tl.full((BLOCK,), 1.0, tl.float32)
-    shift = tl.zeros((BLOCK,), tl.float32)
-    if SCALES:
-        scale = tl.load(weight_ptr + column, mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
-    if SHIFTS:
-        shift = tl.load(bias_ptr + column, mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
-    turn = turn_of(squares_ptr + part) + 1
+    x = tl.load(x_ptr + at * x_stride + column, mask, other=0.0, eviction_policy=KEPT).to(tl.float32)
+    turn = turn_of(words_ptr + part) + 1
     own_mean = tl.sum(x, 0) / tl.maximum(tl.minimum(columns - part * BLOCK, BLOCK), 1)
     x = tl.where(mask, x - own_mean, 0.0)
-    squares = share(squares_ptr, part, tl.sum(x * x, 0), turn, PARTS)
-    means = share(means_ptr, part, own_mean, turn, PARTS)
+    own_squares = tl.sum(x * x, 0)
+    if PAIRS:
+        squares, means = share_pair(words_ptr, part, own_squares, own_mean, turn, PARTS)  # pyright: ignore[reportGeneralTypeIssues]
+    else:
+        squares = share(words_ptr, part, own_squares, turn, PARTS)
+        means = share(words_ptr + PARTS, part, own_mean, turn, PARTS)
     counts = tl.maximum(tl.minimum(columns - tl.arange(0, PARTS) * BLOCK, BLOCK), 0).to(tl.float32)
     mean = tl.sum(means * counts, 0) / columns
     means -= mean
     rstd = 1 / tl.sqrt(tl.sum(squares + counts * means * means, 0) / columns + eps.to(tl.float32))
-    y = (x + (own_mean - mean)) * rstd * scale + shift
+    y = tl.load(x_ptr + at * x_stride + column, mask, other=0.0, eviction_policy=HINT).to(tl.float32)
+    y = (y - mean) * rstd
+    if SCALES:
+        y *= tl.load(weight_ptr + column, mask, other=0.0, eviction_policy=KEPT).to(tl.float32)
+    if SHIFTS:
+        y += tl.load(bias_ptr + column, mask, other=0.0, eviction_policy=KEPT).to(tl.float32)
     tl.store(mean_ptr + row, mean, part == 0)
     tl.store(rstd_ptr + row, rstd, part == 0)
     tl.store(y_ptr + at * columns + column, y.to(y_ptr.dtype.element_ty), mask, eviction_policy=HINT)
@@ -197,7 +203,7 @@ def launch_forward(
         return y, mean, rstd
     source = as_rows(x.reshape(-1, columns))
     rows = source.shape[0]
-    plan = plan_rows(rows, columns, is_split=x.dtype != torch.float64)
+    plan = plan_norm(rows, columns, x.dtype != torch.float64)
     tensors = (source, scale_row(weight, source), scale_row(bias, source), y, mean, rstd)
     flags = (weight is not None, bias is not None)
     if plan.parts == 1:
@@ -205,7 +211,8 @@ def launch_forward(
             *tensors, rows, columns, eps, source.stride(0), plan.rows, plan.block, *flags, num_warps=plan.num_warps
         )
     else:
-        words = words_for(x, rows, 2 * plan.parts)
+        flags = (*flags, x.itemsize == 2)
+        words = words_for(x, rows, plan.parts if flags[2] else 2 * plan.parts, are_pairs=flags[2])
         launcher(layer_norm_parts, plan.grid(rows))(
             *tensors, words, columns, eps, source.stride(0), plan.block, plan.parts, *flags, num_warps=plan.num_warps
         )

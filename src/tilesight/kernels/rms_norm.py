@@ -20,8 +20,8 @@ from tilesight.kernels.elements import require_alike
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient, wide_dtype
 from tilesight.kernels.references import torch_when_transformed
-from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_rows, row_elements, scale_row
-from tilesight.kernels.row_split import HINT, share, turn_of, widened, words_for
+from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_norm, row_elements, scale_row
+from tilesight.kernels.row_split import HINT, KEPT, share, turn_of, widened, words_for
 
 
 @triton.jit
@@ -53,26 +53,32 @@ def rms_norm_parts(
     x_ptr, residual_ptr, weight_ptr, y_ptr, sum_ptr, rstd_ptr, words_ptr, columns, eps, x_stride, residual_stride,
     BLOCK: tl.constexpr, PARTS: tl.constexpr, ADDS: tl.constexpr, SCALES: tl.constexpr,
 ):  # fmt: skip
-    """One of a row's PARTS: its sum of squares is shared with the others."""
+    """One of a row's PARTS: its sum of squares is shared with the others.
+
+    What it has read is read again, from L2, once the sum is there: registers that wait for siblings would leave the
+    multiprocessor with fewer programs than cover the waiting (65,536 columns on an H200: 4,020 GB/s, 3,870 with them).
+    """
     row = tl.program_id(0) // PARTS
     part = tl.program_id(0) % PARTS
     words_ptr += row * PARTS
     column = part * BLOCK + tl.arange(0, BLOCK)
     mask = column < columns
     at = row.to(tl.int64)
-    x = tl.load(x_ptr + at * x_stride + column, mask, other=0.0, eviction_policy=HINT)
+    source = x_ptr + at * x_stride + column
+    x = tl.load(source, mask, other=0.0, eviction_policy=HINT if ADDS else KEPT)
     if ADDS:
+        source = sum_ptr + at * columns + column
         x += tl.load(residual_ptr + at * residual_stride + column, mask, other=0.0, eviction_policy=HINT)
-        tl.store(sum_ptr + at * columns + column, x, mask, eviction_policy=HINT)
+        tl.store(source, x, mask)
     wide = x.to(tl.float32)
-    y = wide
-    if SCALES:
-        y *= tl.load(weight_ptr + column, mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
     turn = turn_of(words_ptr + part) + 1
     squares = tl.sum(share(words_ptr, part, tl.sum(wide * wide, 0), turn, PARTS), 0)
     rstd = 1 / tl.sqrt(squares / columns + eps.to(tl.float32))
     tl.store(rstd_ptr + row, rstd, part == 0)
-    tl.store(y_ptr + at * columns + column, (y * rstd).to(y_ptr.dtype.element_ty), mask, eviction_policy=HINT)
+    y = tl.load(source, mask, other=0.0, eviction_policy=HINT).to(tl.float32) * rstd
+    if SCALES:
+        y *= tl.load(weight_ptr + column, mask, other=0.0, eviction_policy=KEPT).to(tl.float32)
+    tl.store(y_ptr + at * columns + column, y.to(y_ptr.dtype.element_ty), mask, eviction_policy=HINT)
 
 
 @triton.jit
@@ -180,7 +186,7 @@ def launch_forward(
     source = as_rows(x.reshape(-1, columns))
     other = source if residual is None else as_rows(residual.reshape(-1, columns))
     rows = source.shape[0]
-    plan = plan_rows(rows, columns, is_split=x.dtype != torch.float64)
+    plan = plan_norm(rows, columns, x.dtype != torch.float64)
     weights = scale_row(weight, source)
     tensors = (source, other, weights, y, total, rstd)
     flags = (residual is not None, weight is not None)

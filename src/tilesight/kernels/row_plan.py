@@ -14,19 +14,21 @@ from tilesight.kernels.row_split import MOST_PARTS
 
 SHORT_TILE = 2048
 """Elements of a program that takes several rows."""
-WHOLE_ROW = 16384
+WHOLE_ROW = 8192
 """Columns up to which one program holds a row: 16 elements a thread."""
-WHOLE_BACKWARD = 8192
-"""The same for a pass that also holds the next row of two tensors, and a share of the weight's gradient."""
 PART = 4096
+WIDE_PART = 8192
+"""Columns of one of a row's programs, and of one that has more to wait for than to keep in registers."""
+LONG_ROW = 131072
+"""Columns from which a row is shared in wide parts."""
 MOST_PART = 65536
 FEW_PROGRAMS = 132
 """Rows fewer than this are split, so that each multiprocessor of an H200 has work."""
 LEAST_PART = 1024
-RESIDENT_WARPS = 32
+RESIDENT_WARPS = 16
 """Of a multiprocessor, with the registers that a backward pass takes."""
-RESIDENT_SHORT_WARPS = 16
-"""The same where a program takes several rows."""
+RESIDENT_WHOLE_WARPS = 32
+"""The same where a program takes one whole row at a time."""
 MOST_COLUMNS = MOST_PARTS * MOST_PART
 
 
@@ -51,12 +53,12 @@ class RowPlan:
 
 
 @lru_cache(4096)
-def plan_rows(rows: int, columns: int, is_split: bool = True, whole: int = WHOLE_ROW) -> RowPlan:
+def plan_rows(rows: int, columns: int, is_split: bool = True, part: int = PART) -> RowPlan:
     """The plan for a matrix of `rows` × `columns`, both at least 1. Measured on an H200 in bf16.
 
     Args:
         is_split: whether a row may be shared by programs, which exchange float32
-        whole: columns up to which one program holds a row
+        part: columns of one of those programs, where there are rows enough
     Raises: ValueError: for more columns than `MOST_COLUMNS`, or `MOST_PART` where rows are not split
     """
     width, most = triton.next_power_of_2(columns), MOST_COLUMNS if is_split else MOST_PART
@@ -64,13 +66,16 @@ def plan_rows(rows: int, columns: int, is_split: bool = True, whole: int = WHOLE
         raise ValueError(f"rows of {columns:,} elements; at most {most:,} are supported")
     if width <= SHORT_TILE // 2:
         return RowPlan(min(SHORT_TILE // width, triton.next_power_of_2(rows)), width, 1, 4)
-    if not is_split:
-        return RowPlan(1, width, 1, min(32, max(4, width // 512)))
-    block = width if width <= whole else PART
-    while rows * (width // block) < FEW_PROGRAMS and block > LEAST_PART:
+    block = width if width <= WHOLE_ROW or not is_split else part
+    while is_split and rows * (width // block) < FEW_PROGRAMS and block > LEAST_PART:
         block //= 2
-    block = max(block, width // MOST_PARTS)
-    return RowPlan(1, block, width // block, min(32, max(4, block // 512)))
+    block = max(block, width // MOST_PARTS) if is_split else width
+    return RowPlan(1, block, width // block, min(32, max(4, block // (512 if block == width else 1024))))
+
+
+def plan_norm(rows: int, columns: int, is_split: bool) -> RowPlan:
+    """The plan of a pass that reads its part of a long row a second time, from L2: little stays in registers."""
+    return plan_rows(rows, columns, is_split, WIDE_PART if columns >= LONG_ROW else PART)
 
 
 def plan_backward(like: torch.Tensor, rows: int, columns: int) -> tuple[RowPlan, int]:
@@ -78,11 +83,12 @@ def plan_backward(like: torch.Tensor, rows: int, columns: int) -> tuple[RowPlan,
 
     Each group keeps its share of the sum in registers, so there are no more of them than the GPU runs at once.
     """
-    plan = plan_rows(rows, columns, is_split=like.dtype != torch.float64, whole=WHOLE_BACKWARD)
+    plan = plan_norm(rows, columns, like.dtype != torch.float64)
     if plan.rows == 1:
-        plan = RowPlan(1, plan.block, plan.parts, min(32, max(4, plan.block // 256)))
+        threads = plan.block // (8 if plan.parts == 1 else 16)
+        plan = RowPlan(1, plan.block, plan.parts, min(32, max(4, threads // 32)))
     processors = torch.cuda.get_device_properties(like.device).multi_processor_count if like.is_cuda else 2
-    warps = RESIDENT_WARPS if plan.rows == 1 else RESIDENT_SHORT_WARPS
+    warps = RESIDENT_WHOLE_WARPS if plan.rows == plan.parts == 1 else RESIDENT_WARPS
     resident = max(1, processors * warps // plan.num_warps // plan.parts)
     return plan, min(triton.cdiv(rows, plan.rows), resident)
 

@@ -21,6 +21,8 @@ import triton.language as tl
 MOST_PARTS = 64
 HINT = tl.constexpr("evict_first")
 """For what is read or written once."""
+KEPT = tl.constexpr("evict_last")
+"""For what is read again soon."""
 
 _scratch: dict[tuple[torch.device, int, int, int, bool], torch.Tensor] = {}
 
@@ -65,7 +67,7 @@ def share_pair(slots_ptr, part, value, narrow, turn, PARTS: tl.constexpr) -> Any
     Args:
         slots_ptr: int64 [PARTS], this row's words, of no other use than this one
         value: float32
-        narrow: float32 that a 16-bit format holds exactly: its two lowest bits are given away
+        narrow: float32 whose two lowest bits are given away: nothing of what a 16-bit format holds
         turn: int64, one more than `turn_of` its own word
     Returns: both, float32 [PARTS]
     """

@@ -17,7 +17,7 @@ import triton.language as tl
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, like_first, needs_gradient, require_floats
 from tilesight.kernels.references import torch_when_transformed
-from tilesight.kernels.row_plan import as_rows, plan_rows
+from tilesight.kernels.row_plan import WIDE_PART, as_rows, plan_rows
 from tilesight.kernels.row_split import HINT, share, share_pair, turn_of, widened, words_for
 
 
@@ -147,7 +147,7 @@ def launch_forward(x: torch.Tensor, log: bool) -> torch.Tensor:
         return y
     source, target = as_rows(x), as_rows(y)
     rows, columns = source.shape
-    plan = plan_rows(rows, columns, is_split=x.dtype != torch.float64)
+    plan = plan_rows(rows, columns, x.dtype != torch.float64, WIDE_PART)
     strides = source.stride(0), target.stride(0)
     if plan.parts == 1:
         launcher(softmax_rows, plan.grid(rows))(
@@ -169,7 +169,7 @@ def launch_backward(dy: torch.Tensor, y: torch.Tensor, log: bool) -> torch.Tenso
         return dx
     tensors = as_rows(dy), as_rows(y), as_rows(dx)
     rows, columns = tensors[1].shape
-    plan = plan_rows(rows, columns, is_split=y.dtype != torch.float64)
+    plan = plan_rows(rows, columns, y.dtype != torch.float64)
     strides = [tensor.stride(0) for tensor in tensors]
     if plan.parts == 1:
         launcher(softmax_backward_rows, plan.grid(rows))(
