@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import triton
 import triton.language as tl
 
@@ -9,9 +11,22 @@ from tilesight.kernels.elements import span_of
 from tilesight.kernels.row_split import HINT, share, turn_of, widened
 from tilesight.kernels.softmax import finite_or_zero, share_exponentials
 
-WALKED = 4096
+WALKED = 2048
 """Elements of a step through a row."""
-WALK_WARPS = 8
+WALK_WARPS = 4
+
+
+@triton.jit
+def gradient_weights(counts, is_class, counted_ptr, columns, like, SMOOTHING: tl.constexpr, MEAN: tl.constexpr) -> Any:
+    """What a row's gradient is made of: what multiplies it, and what is taken from the target's class and from others.
+
+    All are 0 for a row that does not count, and NaN for a target that is no class.
+    """
+    weight = tl.where(counts, tl.where(is_class, 1.0, float("nan")), 0.0).to(like.dtype)
+    if MEAN:
+        weight /= tl.maximum(tl.load(counted_ptr), 1)
+    smooth = tl.full((), SMOOTHING, like.dtype)
+    return weight, weight * (1 - smooth + smooth / columns), weight * (smooth / columns)
 
 
 @triton.jit
@@ -32,7 +47,7 @@ def cross_entropy_rows(
     e = tl.exp(x - shift[:, None])
     total = tl.where(counts, tl.sum(e, 1), 1.0)
     lse = shift + tl.log(total)
-    is_target = column == target[:, None]
+    is_target = column == tl.where(is_class, target, -1).to(tl.int32)[:, None]
     chosen = tl.sum(tl.where(is_target, x, 0.0), 1)
     if SMOOTHING != 0:
         chosen += SMOOTHING * (tl.sum(tl.where(mask, x, 0.0), 1) / columns - chosen)
@@ -41,12 +56,9 @@ def cross_entropy_rows(
         loss += Z_LOSS * lse * lse
     tl.store(loss_ptr + row, tl.where(counts, tl.where(is_class, loss, float("nan")), 0.0), row < rows)
     if GRAD:
-        dx = e * ((1 + 2 * Z_LOSS * lse) / total)[:, None]
-        smooth = tl.full((), SMOOTHING, dx.dtype)
-        dx -= tl.where(is_target, 1 - smooth + smooth / columns, smooth / columns)
-        if MEAN:
-            dx /= tl.load(counted_ptr)
-        dx = tl.where(counts[:, None], tl.where(is_class[:, None], dx, float("nan")), 0.0)
+        weight, own, other = gradient_weights(counts, is_class, counted_ptr, columns, total, SMOOTHING, MEAN)  # pyright: ignore[reportGeneralTypeIssues]
+        slope = ((1 + 2 * Z_LOSS * lse) / total * weight)[:, None]
+        dx = e * slope - tl.where(is_target, own[:, None], other[:, None])
         there = (row < rows)[:, None] & (column < columns)
         tl.store(dx_ptr + at * dx_stride + column, dx.to(dx_ptr.dtype.element_ty), there, eviction_policy=HINT)
 
@@ -71,7 +83,7 @@ def cross_entropy_parts(
     turn = turn_of(words_ptr + part) + 1
     plain_ptr += row * PARTS
     plain_turn = turn_of(plain_ptr + part) + 1 if SMOOTHING != 0 else turn
-    is_target = column == target
+    is_target = column == tl.where(is_class, target, -1).to(tl.int32)
     chosen = tl.sum(tl.where(is_target, x, 0.0), 0)
     own_top = finite_or_zero(tl.max(x, 0))
     e = tl.exp(x - own_top)
@@ -87,12 +99,9 @@ def cross_entropy_parts(
     loss = tl.where(counts, tl.where(is_class, loss, float("nan")), 0.0)
     tl.store(loss_ptr + row, loss, part == tl.where(counts & is_class, target // BLOCK, 0))
     if GRAD:
-        dx = e * ((1 + 2 * Z_LOSS * lse) * (tl.exp(own_top - shift) / total))
-        smooth = tl.full((), SMOOTHING, dx.dtype)
-        dx -= tl.where(is_target, 1 - smooth + smooth / columns, smooth / columns)
-        if MEAN:
-            dx /= tl.load(counted_ptr)
-        dx = tl.where(counts, tl.where(is_class, dx, float("nan")), 0.0)
+        weight, own, other = gradient_weights(counts, is_class, counted_ptr, columns, total, SMOOTHING, MEAN)  # pyright: ignore[reportGeneralTypeIssues]
+        slope = (1 + 2 * Z_LOSS * lse) * (tl.exp(own_top - shift) / total) * weight
+        dx = e * slope - tl.where(is_target, own, other)
         there = column < columns
         tl.store(dx_ptr + at * dx_stride + column, dx.to(dx_ptr.dtype.element_ty), there, eviction_policy=HINT)
 
