@@ -55,16 +55,16 @@ def test_readme_is_short(lang: str) -> None:
     assert len(README[lang].read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
-def python_example(page: Path) -> Command:
-    (example,) = [block.text for block in blocks_of(page) if block.language == "python"]
-    return Command(f"python - <<'END'\n{example}\nEND")
+def python_examples(page: Path) -> list[Command]:
+    examples = [block.text for block in blocks_of(page) if block.language == "python"]
+    return [Command(f"python - <<'END'\n{example}\nEND") for example in examples]
 
 
-@pytest.mark.parametrize("command", [python_example(page) for page in (README["en"], GUIDE)], ids=["README", "guide"])
+@pytest.mark.parametrize("command", [*python_examples(README["en"]), *python_examples(GUIDE)])
 def test_python_example_prints_what_it_says(command: Command, runner: Runner) -> None:
     done = runner.result(command)
     assert done.code == 0, done.errors
-    said = re.findall(r"^print\(.*\)  # ([\d ]+)", command.text, re.MULTILINE)
+    said = re.findall(r"^ *print\(.*\)  # ([\d ]+)", command.text, re.MULTILINE)
     assert said
     assert [line for line in said if line.strip() not in done.output.splitlines()] == []
 
