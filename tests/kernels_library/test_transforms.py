@@ -35,6 +35,8 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
     "sum": lambda x: kernels.sum(x, 0),
     "max": lambda x: kernels.max(x, 0)[0],
     "cumsum": lambda x: kernels.cumsum(x, 0),
+    "matmul": lambda x: kernels.matmul(x, MATRIX.t(), bias=WEIGHT[:5], activation="gelu", residual=x[:, :5], scale=2.0),
+    "matmul gated": lambda x: kernels.matmul(x, MATRIX[:4].t(), activation="swiglu"),
     "embedding": lambda x: kernels.embedding(torch.tensor([2, 0, 2]), x),
     "transpose": lambda x: kernels.transpose(x, 0, 1),
 }

@@ -14,6 +14,7 @@ from tilesight.kernels.embedding import embedding
 from tilesight.kernels.gated import geglu, swiglu
 from tilesight.kernels.layer_norm import layer_norm
 from tilesight.kernels.linear_cross_entropy import linear_cross_entropy
+from tilesight.kernels.matmul import matmul
 from tilesight.kernels.patch import patch
 from tilesight.kernels.reduction import argmax, max, sum
 from tilesight.kernels.rms_norm import add_rms_norm, rms_norm
@@ -34,6 +35,7 @@ __all__ = [
     "layer_norm",
     "linear_cross_entropy",
     "log_softmax",
+    "matmul",
     "max",
     "patch",
     "rms_norm",

@@ -188,3 +188,36 @@ def embedding(
 
 def transpose(input: torch.Tensor, dim0: int, dim1: int) -> torch.Tensor:
     return torch.transpose(input, dim0, dim1).contiguous()
+
+
+def matmul(
+    input: torch.Tensor,
+    other: torch.Tensor,
+    *,
+    bias: torch.Tensor | None = None,
+    activation: str | None = None,
+    residual: torch.Tensor | None = None,
+    scale: Any = None,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """Products of float8 are those of float32."""
+    is_float8 = input.dtype.itemsize == 1
+    y = torch.matmul(input.float(), other.float()) if is_float8 else torch.matmul(input, other)
+    for factor in scale if isinstance(scale, tuple) else (scale,):
+        y = y if factor is None else y * factor
+    y = y if bias is None else y + bias
+    if activation in ("swiglu", "geglu"):
+        gate, up = y.chunk(2, -1)
+        y = (swiglu if activation == "swiglu" else geglu)(gate, up)
+    elif activation is not None:
+        y = ACTIVATIONS[activation](y)
+    y = y if residual is None else y + residual
+    return y.to(out_dtype or (torch.bfloat16 if is_float8 else input.dtype))
+
+
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": F.relu,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
+}
