@@ -7,6 +7,7 @@ y = softmax(x)
 from __future__ import annotations
 
 from tilesight.kernels.add import add, add_relu
+from tilesight.kernels.attention import attention
 from tilesight.kernels.cross_entropy import cross_entropy
 from tilesight.kernels.cumsum import cumsum
 from tilesight.kernels.dropout import dropout
@@ -27,6 +28,7 @@ __all__ = [
     "add_relu",
     "add_rms_norm",
     "argmax",
+    "attention",
     "cross_entropy",
     "cumsum",
     "dropout",
