@@ -23,6 +23,8 @@ HEADLINE: tuple[Figure, ...] = (
     ("cross_entropy_both", (8192, 131072)),
     ("linear_cross_entropy_both", (8192, 4096, 131072)),
     ("linear_cross_entropy_products", (8192, 4096, 131072)),
+    ("matmul", (4096, 4096, 4096)),
+    ("matmul_swiglu", (4096, 4096, 4096)),
 )
 """In the README's table, in its order."""
 SMALL: tuple[Figure, ...] = (

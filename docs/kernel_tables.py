@@ -24,7 +24,8 @@ HEADLINE = (
 """Rows of the READMEs' table, of those that were measured."""
 TITLES = {
     "eager": "eager", "compiled": "`torch.compile`", "compiled_max": "max-autotune", "hand": "Tilesight",
-    "liger": "Liger", "flag_gems": "FlagGems", "quack": "QuACK",
+    "liger": "Liger", "flag_gems": "FlagGems", "quack": "QuACK", "flash": "FlashAttention 2", "cudnn": "cuDNN",
+    "flash_attn": "flash-attn",
 }  # fmt: skip
 NOT_YET = {"en": "Not measured on a GPU yet.", "zh": "尚未在 GPU 上测量。"}
 HEADS = {"en": ("operator", "the next best", "of it"), "zh": ("算子", "其他最快者", "为其")}
@@ -204,7 +205,8 @@ def of(*names: str) -> Callable[[Case], bool]:
 
 
 def is_small(case: Case) -> bool:
-    return case["ideal_bytes"] < 1 << 22
+    """So short that Python's way to the launch counts."""
+    return case["flops"] is None and case["ideal_bytes"] < 1 << 22
 
 
 def _rate(_: Any, case: Case) -> float | None:
@@ -235,9 +237,14 @@ def _products(record: Any, case: Case) -> float | None:
     return products / mine if products and mine else None
 
 
-def _quack(_: Any, case: Case) -> float | None:
-    mine, theirs = rate(case, "hand"), rate(case, "quack")
-    return mine / theirs if mine and theirs else None
+def _over(provider: str) -> Callable[[Any, Case], float | None]:
+    """Our rate over a provider's."""
+
+    def ratio(_: Any, case: Case) -> float | None:
+        mine, theirs = rate(case, "hand"), rate(case, provider)
+        return mine / theirs if mine and theirs else None
+
+    return ratio
 
 
 def _compiled(_: Any, case: Case) -> float | None:
@@ -254,16 +261,32 @@ def _is_extreme(case: Case) -> bool:
 
 Goal = tuple[str, Callable[[Case], bool], Callable[[Any, Case], float | None], float]
 FORWARD = ("softmax", "rms_norm", "add_rms_norm", "layer_norm")
+EPILOGUES = ("matmul_bias_gelu", "matmul_swiglu")
+ATTENTION = ("attention", "attention_causal")
+ATTENTION_BACKWARD = tuple(f"{name}_backward" for name in ATTENTION)
 LINEAR = of("linear_cross_entropy_both")
+
+
+def _named(*names: str) -> Callable[[Case], bool]:
+    """Products with all axes long."""
+    return lambda case: case["operator"] in names and (len(case["shape"]) > 3 or min(case["shape"]) >= 2048)
+
+
 GOALS: tuple[Goal, ...] = (
     ("pointwise (add+relu, SwiGLU, RoPE): 99% of the best other", of("add_relu", "swiglu", "rope"), _best, 0.99),
     ("softmax and norms forward, every width: 94% of a copy", of(*FORWARD), share_of_roof, 0.94),
-    ("softmax and norms forward, every width: 99% of QuACK", of(*FORWARD), _quack, 0.99),
+    ("softmax and norms forward, every width: 99% of QuACK", of(*FORWARD), _over("quack"), 0.99),
     ("the same at 256 columns and at 8 rows of 131,072: ahead of `torch.compile`", _is_extreme, _compiled, 1),
     ("RMSNorm and LayerNorm backward: 3,500 GB/s", of("rms_norm_backward", "layer_norm_backward"), _rate, 3500),
     ("cross-entropy forward: 3,900 GB/s", of("cross_entropy"), _rate, 3900),
     ("cross-entropy forward and backward: 3,000 GB/s", of("cross_entropy_both"), _rate, 3000),
     ("linear-cross-entropy: the unfused one takes 6.7 × the memory", LINEAR, _memory, 1 / 0.15),
     ("linear-cross-entropy: its products alone take 87% of its time", LINEAR, _products, 1 / 1.15),
+    ("matmul, 2,048 to 8,192 each way: 95% of cuBLAS", _named("matmul"), _over("eager"), 0.95),
+    ("matmul with GELU or SwiGLU behind it: ahead of `torch.compile`", _named(*EPILOGUES), _compiled, 1),
+    ("fp8 matmul: 90% of `scaled_mm`", _named("matmul_fp8"), _over("eager"), 0.9),
+    ("attention forward: 1.6 × FlashAttention 2", _named(*ATTENTION), _over("flash"), 1.6),
+    ("attention forward: 85% of cuDNN", _named(*ATTENTION), _over("cudnn"), 0.85),
+    ("attention backward: 1.3 × FlashAttention 2", _named(*ATTENTION_BACKWARD), _over("flash"), 1.3),
     ("small shapes: eager takes 77% of our time with Python", is_small, _host, 1 / 1.3),
 )

@@ -64,6 +64,10 @@ def test_the_fewest_bytes(name: str, elements: int) -> None:
         ("rope", (2, 3, 4, 8), (2 * (2 * 3 * 8) * (4 + 1) + 2 * 3 * 8) * 2),
         ("rope_backward", (2, 3, 4, 8), (2 * (2 * 3 * 8) * (4 + 1) + 2 * 3 * 8) * 2),
         ("embedding_backward", (5, 3, 7), 5 * 8 + (5 * 7 + 3 * 7) * 2),
+        ("matmul", (4, 8, 16), (4 * 8 + 8 * 16 + 4 * 16) * 2),
+        ("matmul_bias_gelu", (4, 8, 16), (4 * 8 + 8 * 16 + 16 + 4 * 16) * 2),
+        ("matmul_swiglu", (4, 8, 16), (4 * 8 + 8 * 32 + 4 * 16) * 2),
+        ("matmul_fp8", (16, 32, 48), 16 * 32 + 32 * 48 + 2 * 4 + 16 * 48 * 2),
     ],
 )  # fmt: skip
 def test_the_fewest_bytes_in_bfloat16(name: str, shape: tuple[int, ...], bytes_: int) -> None:
@@ -77,9 +81,16 @@ def test_an_embedding_reads_each_named_row_once() -> None:
     assert OPERATORS["embedding"].ideal_bytes(inputs) == 4 * 8 + (2 + 4) * 7 * 2
 
 
-def test_the_flops_of_three_products() -> None:
-    assert OPERATORS["linear_cross_entropy_both"].flops is not None
-    assert OPERATORS["linear_cross_entropy_both"].flops((4, 8, 16)) == 3 * 2 * 4 * 8 * 16
+@pytest.mark.parametrize(
+    ("name", "shape", "flops"),
+    [
+        ("linear_cross_entropy_both", (4, 8, 16), 3 * 2 * 4 * 8 * 16), ("matmul", (4, 8, 16), 2 * 4 * 8 * 16),
+        ("matmul_swiglu", (4, 8, 16), 2 * 2 * 4 * 8 * 16),
+    ],
+)  # fmt: skip
+def test_the_flops(name: str, shape: tuple[int, ...], flops: int) -> None:
+    found = OPERATORS[name].flops
+    assert found is not None and found(shape) == flops
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")

@@ -21,7 +21,10 @@ from tilesight.bench.run import BenchOptions, bench, measure_case, roof_of
 from tilesight.report.serialize import to_dict
 from tilesight.targets import target_of_device
 
-MODULES = {"liger": "liger_kernel", "flag_gems": "flag_gems", "quack": "quack"}
+MODULES = {
+    "liger": "liger_kernel", "flag_gems": "flag_gems", "quack": "quack", "flash_attn": "flash_attn", "flash": "torch",
+    "cudnn": "torch",
+}  # fmt: skip
 BFLOAT16 = Draw(torch.bfloat16, "cuda")
 SAMPLES = 21
 SLEEP_CYCLES = 500_000

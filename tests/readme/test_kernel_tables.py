@@ -91,7 +91,15 @@ def test_goals_name_the_least(tables: ModuleType, tmp_path: Path) -> None:
     )  # fmt: skip
     products = case("linear_cross_entropy_products", [8, 16, 32], GB, 6 * 10**12, eager=provider(0.5))
     small = case("add_relu", [100_000], 1_200_000, eager=provider(5, 20), hand=provider(2, 16))
-    (tmp_path / "kernels_h200.json").write_text(json.dumps(record(SOFTMAX, slow, both, products, small)))
+    flops = 10**15
+    square = case("matmul", [4096, 4096, 4096], 10**8, flops, eager=provider(1000), hand=provider(1250))
+    skinny = case("matmul", [16, 8192, 8192], 10**8, flops, eager=provider(1000), hand=provider(9000))
+    heads = case(
+        "attention_causal", [1, 16, 16384, 128], 10**8, flops, flash=provider(1000), cudnn=provider(400),
+        hand=provider(500),
+    )  # fmt: skip
+    cases = [SOFTMAX, slow, both, products, small, square, skinny, heads]
+    (tmp_path / "kernels_h200.json").write_text(json.dumps(record(*cases)))
     rows = {
         line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:5]]
         for line in tables.goals().splitlines()[2:]
@@ -104,6 +112,10 @@ def test_goals_name_the_least(tables: ModuleType, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert rows["linear-cross-entropy: its products alone take 87% of its time"][1][:3] == "50%"
     assert rows["small shapes: eager takes 77% of our time with Python"] == ["1", "125% at add_relu 100,000", "yes"]
+    assert rows["matmul, 2,048 to 8,192 each way: 95% of cuBLAS"][:2] == ["1", "80% at matmul 4,096 × 4,096 × 4,096"]
+    at = "at attention_causal 1 × 16 × 16,384 × 128"
+    assert rows["attention forward: 1.6 × FlashAttention 2"] == ["1", f"200% {at}", "yes"]
+    assert rows["attention forward: 85% of cuDNN"] == ["1", f"80% {at}", "no"]
     assert "cross-entropy forward: 3,900 GB/s" not in rows
 
 

@@ -12,6 +12,7 @@ from tilesight.bench.operator_model import Draw, Operator, Shape, one_matrix
 from tilesight.bench.operators_axes import AXIS_OPERATORS
 from tilesight.bench.operators_elements import ELEMENT_OPERATORS
 from tilesight.bench.operators_loss import LOSS_OPERATORS
+from tilesight.bench.operators_matmul import MATMUL_OPERATORS
 from tilesight.bench.operators_rows import ROW_OPERATORS
 from tilesight.capture.case import Case
 from tilesight.capture.launches import on_engine
@@ -28,7 +29,14 @@ COPY = Operator("copy", one_matrix, _copy, None, gpu_shapes=((1 << 13, 1 << 16),
 """The roof of a run: a large copy."""
 
 OPERATORS: dict[str, Operator] = {
-    each.name: each for each in (*ROW_OPERATORS, *ELEMENT_OPERATORS, *LOSS_OPERATORS, *AXIS_OPERATORS)
+    each.name: each
+    for each in (
+        *ROW_OPERATORS,
+        *ELEMENT_OPERATORS,
+        *LOSS_OPERATORS,
+        *AXIS_OPERATORS,
+        *MATMUL_OPERATORS,
+    )
 }
 
 

@@ -137,6 +137,42 @@ def _quack_cross_entropy() -> Function:
     return lambda x, target: function(x, target).mean()
 
 
+def _sdpa(backend: str, is_causal: bool) -> Function:
+    """One of the kernels behind PyTorch's own attention; it refuses what that kernel does not take."""
+    attention, functional = import_module("torch.nn.attention"), import_module("torch.nn.functional")
+    chosen = getattr(attention.SDPBackend, backend)
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        with attention.sdpa_kernel(chosen):
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+
+    return attend
+
+
+def _flash_attn(is_causal: bool) -> Function:
+    function = import_module("flash_attn").flash_attn_func
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        return function(*(each.transpose(1, 2) for each in (q, k, v)), causal=is_causal).transpose(1, 2)
+
+    return attend
+
+
+def _gems_attention(is_causal: bool) -> Function:
+    function = import_module("flag_gems.ops.attention").scaled_dot_product_attention
+    return lambda q, k, v: function(q, k, v, is_causal=is_causal)
+
+
+def attention_peers(is_causal: bool) -> Peers:
+    """FlashAttention 2 and cuDNN by way of PyTorch, and the packages."""
+    return {
+        "flash": partial(_sdpa, "FLASH_ATTENTION", is_causal),
+        "cudnn": partial(_sdpa, "CUDNN_ATTENTION", is_causal),
+        "flash_attn": partial(_flash_attn, is_causal),
+        "flag_gems": partial(_gems_attention, is_causal),
+    }
+
+
 SOFTMAX: Peers = {"liger": _liger_softmax, "flag_gems": partial(_gems_along_rows, "softmax"), "quack": _quack_softmax}
 SOFTMAX_GRADIENT: Peers = {"liger": _liger_softmax, "quack": _quack_softmax}
 LOG_SOFTMAX: Peers = {"flag_gems": partial(_gems_along_rows, "log_softmax")}
@@ -158,3 +194,4 @@ SUM: Peers = {"flag_gems": _gems_sum}
 MAX: Peers = {"flag_gems": partial(_gems_along_rows, "max_dim")}
 ARGMAX: Peers = {"flag_gems": partial(_gems_along_rows, "argmax")}
 CUMSUM: Peers = {"flag_gems": partial(_gems_along_rows, "cumsum")}
+MATMUL: Peers = {"flag_gems": partial(_gems, "mm")}
