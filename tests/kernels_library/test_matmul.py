@@ -193,6 +193,44 @@ def test_scales_of_rows_and_columns_and_another_dtype() -> None:
     torch.testing.assert_close(leaves[0].grad.double(), wanted, rtol=0.03, atol=0.03)  # type: ignore[union-attr]
 
 
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
+
+
+@pytest.mark.parametrize("left", FLOAT8, ids=str)
+@pytest.mark.parametrize("right", FLOAT8, ids=str)
+def test_float8(left: torch.dtype, right: torch.dtype) -> None:
+    """Of either kind, one scale or one a row and a column, the right operand's columns or rows dense."""
+    a, b = draw((70, 260), left), draw((50, 260), right, 1).t()
+    exact = torch.matmul(a.float().double(), b.float().double())
+    scales = draw((70, 1), torch.float32, 2).abs(), draw((1, 50), torch.float32, 3).abs()
+    for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 8e-3), (torch.float16, 1e-3)):
+        got = matmul(a, b, scale=scales, out_dtype=dtype)
+        assert got.dtype == dtype
+        torch.testing.assert_close(got.double(), exact * scales[0] * scales[1], rtol=tolerance, atol=1e-4)
+    one = torch.tensor(0.5), torch.tensor(0.25)
+    got = matmul(a, b.contiguous(), scale=one, bias=scales[1][0], activation="relu")
+    assert got.dtype == torch.bfloat16
+    torch.testing.assert_close(got.double(), (exact / 8 + scales[1]).relu(), rtol=8e-3, atol=1e-4)
+
+
+def test_float8_as_scaled_mm() -> None:
+    a, b = draw((32, 64), FLOAT8[0]), draw((48, 64), FLOAT8[0], 1).t()
+    scales = torch.tensor(0.5), torch.tensor(3.0)
+    wanted = torch._scaled_mm(a, b, *scales, out_dtype=torch.bfloat16)
+    torch.testing.assert_close(matmul(a, b, scale=scales), wanted, rtol=8e-3, atol=1e-3)
+
+
+def test_float8_has_no_gradient_and_no_other_partner() -> None:
+    a = draw((4, 4), FLOAT8[0])
+    with pytest.raises(RuntimeError, match="same dtype"):
+        matmul(a, a.bfloat16())
+    with pytest.raises(RuntimeError, match="no gradient of float8"):
+        matmul(a.clone().requires_grad_(), a)
+    bias = torch.zeros(4, requires_grad=True)
+    matmul(a, a, bias=bias).sum().backward()
+    torch.testing.assert_close(bias.grad, torch.full((4,), 4.0))
+
+
 def test_only_what_is_wanted() -> None:
     a, b = operands(5, 6, 7, torch.float32)
     bias, residual = torch.zeros(7, requires_grad=True), torch.zeros(7, requires_grad=True)
