@@ -216,7 +216,7 @@ def test_float8(left: torch.dtype, right: torch.dtype) -> None:
 def test_float8_as_scaled_mm() -> None:
     a, b = draw((32, 64), FLOAT8[0]), draw((48, 64), FLOAT8[0], 1).t()
     scales = torch.tensor(0.5), torch.tensor(3.0)
-    wanted = torch._scaled_mm(a, b, *scales, out_dtype=torch.bfloat16)
+    wanted = torch._scaled_mm(a, b, *scales, out_dtype=torch.bfloat16)  # pyright: ignore[reportPrivateImportUsage]
     torch.testing.assert_close(matmul(a, b, scale=scales), wanted, rtol=8e-3, atol=1e-3)
 
 

@@ -10,6 +10,7 @@ import triton.language as tl
 
 from tilesight.kernels.matmul_plan import (
     LARGE_WORK,
+    ON_TENSOR_CORES,
     MatmulPlan,
     dense_axis,
     is_batched,
@@ -133,8 +134,8 @@ def plan_of(a: torch.Tensor, b: torch.Tensor) -> MatmulPlan:
     table = table_of(a.dtype, precision_of(a.dtype))
     batches, rows, k = a.shape
     plan = plan_matmul(table, batches, rows, b.shape[2], k, processors_of(a))
-    is_large = batches * rows * b.shape[2] * k >= LARGE_WORK and table is not table_of(torch.float32, "ieee")
-    return plan.with_descriptors() if is_large else plan
+    is_large = batches * rows * b.shape[2] * k >= LARGE_WORK
+    return plan.with_descriptors() if is_large and table in ON_TENSOR_CORES else plan
 
 
 def outputs(

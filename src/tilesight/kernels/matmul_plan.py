@@ -86,6 +86,8 @@ FLOAT32 = (
 )
 FLOAT64 = (MatmulPlan(32, 32, 16, 4, 2, 1.0, is_persistent=False),)
 """By element, the largest tile first. `speed` is an estimate until it is measured."""
+ON_TENSOR_CORES = (BITS_16, BITS_8, TF32)
+"""Fed fast enough to gain from tensor descriptors."""
 
 
 def pieces(whole: int, part: int) -> int:
