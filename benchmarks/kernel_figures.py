@@ -25,6 +25,9 @@ HEADLINE: tuple[Figure, ...] = (
     ("linear_cross_entropy_products", (8192, 4096, 131072)),
     ("matmul", (4096, 4096, 4096)),
     ("matmul_swiglu", (4096, 4096, 4096)),
+    ("attention", (4, 16, 4096, 128)),
+    ("attention_causal", (1, 16, 16384, 128)),
+    ("attention_backward", (4, 16, 4096, 128)),
 )
 """In the README's table, in its order."""
 SMALL: tuple[Figure, ...] = (

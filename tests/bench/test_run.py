@@ -15,6 +15,7 @@ from tilesight.bench.model import BenchCase, Measured
 from tilesight.bench.numbers import check_beside
 from tilesight.bench.operator_model import Draw, Operator
 from tilesight.bench.operators import COPY, OPERATORS, find_operator, of_case
+from tilesight.bench.operators_attention import head_by_head
 from tilesight.bench.operators_axes import judge_argmax, judge_max
 from tilesight.bench.operators_elements import judge_dropout
 from tilesight.bench.providers import provider_names
@@ -68,6 +69,8 @@ def test_the_fewest_bytes(name: str, elements: int) -> None:
         ("matmul_bias_gelu", (4, 8, 16), (4 * 8 + 8 * 16 + 16 + 4 * 16) * 2),
         ("matmul_swiglu", (4, 8, 16), (4 * 8 + 8 * 32 + 4 * 16) * 2),
         ("matmul_fp8", (16, 32, 48), 16 * 32 + 32 * 48 + 2 * 4 + 16 * 48 * 2),
+        ("attention", (2, 3, 5, 16), 4 * (2 * 3 * 5 * 16) * 2),
+        ("attention_backward", (2, 3, 5, 16), 7 * (2 * 3 * 5 * 16) * 2),
     ],
 )  # fmt: skip
 def test_the_fewest_bytes_in_bfloat16(name: str, shape: tuple[int, ...], bytes_: int) -> None:
@@ -85,12 +88,21 @@ def test_an_embedding_reads_each_named_row_once() -> None:
     ("name", "shape", "flops"),
     [
         ("linear_cross_entropy_both", (4, 8, 16), 3 * 2 * 4 * 8 * 16), ("matmul", (4, 8, 16), 2 * 4 * 8 * 16),
-        ("matmul_swiglu", (4, 8, 16), 2 * 2 * 4 * 8 * 16),
+        ("matmul_swiglu", (4, 8, 16), 2 * 2 * 4 * 8 * 16), ("attention", (2, 3, 10, 16), 2 * 2 * 6 * 10 * 10 * 16),
+        ("attention_causal", (2, 3, 10, 16), 2 * 6 * 10 * 10 * 16),
+        ("attention_backward", (2, 3, 10, 16), 5 * 2 * 6 * 10 * 10 * 16),
     ],
 )  # fmt: skip
 def test_the_flops(name: str, shape: tuple[int, ...], flops: int) -> None:
     found = OPERATORS[name].flops
     assert found is not None and found(shape) == flops
+
+
+def test_attention_head_by_head_is_torchs() -> None:
+    q, k, v = OPERATORS["attention"].inputs((2, 3, 10, 16), Draw(torch.float64, "cpu"))
+    for is_causal in (False, True):
+        wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+        torch.testing.assert_close(head_by_head(is_causal)(q, k, v), wanted)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")

@@ -14,19 +14,23 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.kernels_library.against_float64 import dynamo_instantiates_functions
+from tilesight.kernels import attention
 from tilesight.kernels.patch import Patch, patch
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 97}
 GROUPED = {**SIZES, "intermediate_size": 48, "num_key_value_heads": 2, "max_position_embeddings": 64}
 MODELS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
-    "Llama": (GROUPED, {"rms_norm": 5, "swiglu": 2, "rope": 1, "cross_entropy": 1}),
-    "Qwen3": ({**GROUPED, "head_dim": 16}, {"rms_norm": 9, "swiglu": 2, "rope": 1, "cross_entropy": 1}),
-    "Gemma": ({**GROUPED, "head_dim": 16}, {"rms_norm": 5, "geglu": 2, "rope": 1, "cross_entropy": 1}),
-    "Phi3": ({**GROUPED, "pad_token_id": 0}, {"rms_norm": 5, "swiglu": 2, "rope": 1, "cross_entropy": 1}),
-    "Cohere": (GROUPED, {"swiglu": 2, "rope": 1, "cross_entropy": 1}),
+    "Llama": (GROUPED, {"rms_norm": 5, "swiglu": 2, "rope": 1, "cross_entropy": 1, "attention": 1}),
+    "Qwen3": ({**GROUPED, "head_dim": 16}, {"rms_norm": 9, "swiglu": 2, "rope": 1, "cross_entropy": 1, "attention": 1}),
+    "Gemma": ({**GROUPED, "head_dim": 16}, {"rms_norm": 5, "geglu": 2, "rope": 1, "cross_entropy": 1, "attention": 1}),
+    "Phi3": (
+        {**GROUPED, "pad_token_id": 0},
+        {"rms_norm": 5, "swiglu": 2, "rope": 1, "cross_entropy": 1, "attention": 1},
+    ),
+    "Cohere": (GROUPED, {"swiglu": 2, "rope": 1, "cross_entropy": 1, "attention": 1}),
     "GPT2": (
         {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 97, "n_positions": 64},
-        {"layer_norm": 5, "cross_entropy": 1},
+        {"layer_norm": 5, "cross_entropy": 1, "attention": 1},
     ),
 }
 TOKENS = torch.randint(97, (2, 11), generator=torch.Generator().manual_seed(0))
@@ -101,11 +105,54 @@ def test_in_bfloat16() -> None:
         assert float((got - wanted).float().norm()) <= 0.03 * float(wanted.float().norm())
 
 
+def test_padding_and_generation(name: str) -> None:
+    """Attention under a mask, and one token at a time behind a cache."""
+    model: Any = model_of(name)
+    seen = torch.ones_like(TOKENS)
+    seen[0, :4] = 0
+
+    def tokens_and_logits() -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad():
+            made = model.generate(TOKENS, attention_mask=seen, max_new_tokens=4, do_sample=False, pad_token_id=0)
+            return made, model(TOKENS, attention_mask=seen).logits[seen.bool()]
+
+    before = tokens_and_logits()
+    with patch(model):
+        during = tokens_and_logits()
+    assert torch.equal(during[0], before[0])
+    torch.testing.assert_close(during[1], before[1], rtol=2e-4, atol=2e-5)
+
+
+def test_attention_is_ours_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a layer; grouped heads and the causal order are the kernel's."""
+    module: Any = import_module("tilesight.kernels.patch_attention")
+    calls: list[tuple[Any, ...]] = []
+
+    def counted(*args: Any) -> torch.Tensor:
+        calls.append(args)
+        return attention(*args)
+
+    monkeypatch.setattr(module, "attention", counted)
+    model = model_of("Llama")
+    with patch(model), torch.no_grad():
+        model(TOKENS)
+    assert [(args[5], args[7]) for args in calls] == [(True, True)] * 2
+
+
+def test_another_attention_is_left() -> None:
+    model = model_of("Llama", attn_implementation="eager")
+    with patch(model) as patched:
+        assert [(each.where, each.reason) for each in patched.left] == [
+            ("LlamaForCausalLM.config", "its attention is eager, not sdpa")
+        ]
+
+
 def test_what_was_swapped_is_told() -> None:
     model = model_of("Llama")
     with patch(model) as patched:
         assert str(patched).splitlines() == [
-            "tilesight.kernels: 9 swapped in LlamaForCausalLM",
+            "tilesight.kernels: 10 swapped in LlamaForCausalLM",
+            "  attention                  1  sdpa: LlamaForCausalLM.config",
             "  cross_entropy              1  fixed_cross_entropy: transformers.loss.loss_utils.fixed_cross_entropy"
             " (for every model of that module in this process)",
             "  rms_norm                   5  LlamaRMSNorm: model.layers.0.input_layernorm,"
@@ -115,7 +162,7 @@ def test_what_was_swapped_is_told() -> None:
             " (for every model of that module in this process)",
             "  swiglu                     2  LlamaMLP: model.layers.0.mlp, model.layers.1.mlp",
         ]
-    assert str(patched).startswith("tilesight.kernels: 9 swapped in LlamaForCausalLM, undone\n")
+    assert str(patched).startswith("tilesight.kernels: 10 swapped in LlamaForCausalLM, undone\n")
 
 
 def test_a_second_patch_is_harmless() -> None:
@@ -137,7 +184,7 @@ def test_a_function_stays_until_the_last_patch_lets_go() -> None:
     module: Any = import_module(type(one).__module__)
     original = module.apply_rotary_pos_emb
     first, second = patch(one), patch(other)
-    assert kernels_of(second) == {"rms_norm": 5, "swiglu": 2}
+    assert kernels_of(second) == {"rms_norm": 5, "swiglu": 2, "attention": 1}
     first.undo()
     assert module.apply_rotary_pos_emb is not original
     second.undo()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tilesight.bench.operator_model import Draw, Operator, Shape, one_matrix
+from tilesight.bench.operators_attention import ATTENTION_OPERATORS
 from tilesight.bench.operators_axes import AXIS_OPERATORS
 from tilesight.bench.operators_elements import ELEMENT_OPERATORS
 from tilesight.bench.operators_loss import LOSS_OPERATORS
@@ -36,6 +37,7 @@ OPERATORS: dict[str, Operator] = {
         *LOSS_OPERATORS,
         *AXIS_OPERATORS,
         *MATMUL_OPERATORS,
+        *ATTENTION_OPERATORS,
     )
 }
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from tilesight.kernels.patch_attention import ConfigSwap, attention_of
 from tilesight.kernels.patch_functions import FunctionSwap, functions_of, hold, let_go
 from tilesight.kernels.patch_model import Left, Swap
 from tilesight.kernels.patch_modules import find_forward, is_ours
@@ -44,6 +45,7 @@ class Patch:
         self.is_undone = False
         self._modules: list[tuple[str, torch.nn.Module, Any]] = []
         self._functions: list[FunctionSwap] = []
+        self._configs: list[ConfigSwap] = []
 
     def undo(self) -> None:
         """Put everything back that this call swapped; the second time nothing is left to be put back.
@@ -52,8 +54,11 @@ class Patch:
         """
         modules, self._modules = self._modules, []
         functions, self._functions = self._functions, []
+        configs, self._configs = self._configs, []
         for each in functions:
             let_go(each)
+        for config in configs:
+            config.let_go()
         lost = [name for name, module, ours in modules if vars(module).get("forward") is not ours]
         for _, module, ours in modules:
             if vars(module).get("forward") is ours:
@@ -86,13 +91,13 @@ class Patch:
 
 
 def patch(model: torch.nn.Module) -> Patch:
-    """Swap a model's norms, gated MLPs, rotary embeddings and losses for the hand-written kernels.
+    """Swap a model's norms, gated MLPs, rotary embeddings, attention and losses for the hand-written kernels.
 
     Swapped are `nn.RMSNorm`, `nn.LayerNorm` and `nn.CrossEntropyLoss`; modules that compute an RMSNorm, with their
     weight or with one more than it; MLPs `down(act(gate(x)) * up(x))` with SiLU or GELU, their two projections in one
     or apart; and of the Hugging Face modeling modules that the model's classes come from `apply_rotary_pos_emb` and the
-    loss. What was swapped before is left. Inputs that a kernel does not take (other dtypes than the weight's, say) go
-    the module's own way, call by call.
+    loss. A configuration that asks for "sdpa" asks for ours. What was swapped before is left. Inputs that a kernel does
+    not take (other dtypes than the weight's, say) go the module's own way, call by call.
 
     Args:   model: on any device; weights of any dtype, also without data
     Returns: what was swapped; `print` it, `undo()` it, or use it in a `with`
@@ -112,6 +117,13 @@ def patch(model: torch.nn.Module) -> Patch:
             patched.swaps.append(found.swap)
         else:
             patched.left.append(Left(found.swap.where, SWAPPED))
+    for chosen in attention_of(model):
+        if isinstance(chosen, Left):
+            patched.left.append(chosen)
+        else:
+            chosen.hold()
+            patched.swaps.append(chosen.swap)
+            patched._configs.append(chosen)
     return patched
 
 
