@@ -40,9 +40,9 @@ def assert_near(got: torch.Tensor, exact: torch.Tensor, magnitude: torch.Tensor,
 
 def assert_product(got: torch.Tensor, a: torch.Tensor, b: torch.Tensor, inside: float | None = None) -> None:
     """The product of `a` and `b`; its sums rounded as those of float32 are, or float64 for float64."""
-    inside = inside or (2**-53 if a.dtype == torch.float64 else 2**-24)
+    least = 2**-53 if a.dtype == torch.float64 else 2**-24
     a, b = a.to(torch.float64), b.to(torch.float64)
-    assert_near(got, a @ b, a.abs() @ b.abs(), a.shape[-1], inside)
+    assert_near(got, a @ b, a.abs() @ b.abs(), a.shape[-1], least if inside is None else inside)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.float64], ids=str)

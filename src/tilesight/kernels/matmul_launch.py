@@ -100,7 +100,7 @@ def launch_products(plan: MatmulPlan, a: torch.Tensor, b: torch.Tensor, behind: 
         source_of(y, plan.block_m, block_n // plan.subtiles, is_tma_out), *behind.pointers(), batches, rows, columns, k,
         behind.factor, *a.stride(), *b.stride(), *behind.strides(), plan.block_m, block_n, plan.block_k, plan.group,
         plan.splits, plan.subtiles, *behind.flags(), is_batched(a), is_batched(b), is_batched(y), is_turned(a),
-        is_turned(b), k % plan.block_k != 0, is_tma, is_tma_out, is_wide(plan, a, b), plan.is_persistent,
+        is_turned(b), k % plan.block_k != 0, is_tma, is_tma_out, is_wide(plan, a, b), plan.is_persistent and is_tma,
         tl.float64 if a.dtype == torch.float64 else tl.float32, precision_of(a.dtype),
         plan.block_k if is_float8 else None, num_warps=plan.num_warps, num_stages=plan.num_stages,
     )  # fmt: skip

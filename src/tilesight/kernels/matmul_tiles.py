@@ -145,6 +145,9 @@ def matmul_tiles(
 ):  # fmt: skip
     """Tiles of y, one after another.
 
+    With FLATTEN the compiler makes one loop of the loops over tiles and K, so that the next tile's loads are under way
+    while a tile is finished; it does so only where every tile has as many steps, hence not with SPLITS.
+
     Tensors   a [batches, M, K], b [batches, K, N], 2 · N columns with GATED; y [SPLITS · batches, M, N]; a_scale and
               b_scale one number (1) or one a row and a column (2); TMA: a, b by descriptors, TMA_OUT: y by one
     """
@@ -157,8 +160,11 @@ def matmul_tiles(
     for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=FLATTEN):
         matrix = tile // (tiles_m * tiles_n)
         batch = matrix % batches
-        begin = matrix // batches * share
-        end = tl.minimum(begin + share, steps)
+        begin = 0
+        end = steps
+        if SPLITS > 1:
+            begin = matrix // batches * share
+            end = tl.minimum(begin + share, steps)
         place = tile % (tiles_m * tiles_n)
         first = place // (GROUP * tiles_n) * GROUP
         size = tl.minimum(tiles_m - first, GROUP)
