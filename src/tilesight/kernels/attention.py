@@ -8,8 +8,8 @@ sum of exp(s − maximum) · v in registers, the last two multiplied by exp(old 
 the power of s · log2(e), whose factor is one with the scale. Blocks of keys that every query of the block sees are gone
 through without masks; those that none sees are not read. The backward pass is in `attention_backward`.
 
-Fewest bytes: q, k and v once, o and l once. Flops: 4 · head for each score that is not masked. Products take the tensors'
-dtype and are summed in float32; exp(s − maximum) is rounded to that dtype between them, as in other flash attentions.
+Fewest bytes: q, k and v once, o and l once. Flops: 4 · head for each score that is not masked. Products take the
+tensors' dtype and are summed in float32; exp(s − maximum) is rounded to that dtype between them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tilesight.kernels.attention_arguments import (
     require_starts,
     window_bounds,
 )
+from tilesight.kernels.attention_backward import operator as backward_operator
 from tilesight.kernels.attention_plan import (
     LOG2_E,
     LOWEST,
@@ -173,15 +174,17 @@ def launch(
     """(o, l of base 2), in one launch.
 
     Args:
+        query, key, value: [batch, heads, rows, head]
         bias: expanded to [batch, heads, queries, keys]
+        q_starts, k_starts: int32, as cu_seqlens of `attention`
+        scale: above 0
         left, right: keys before and after a query that it may see; UNBOUNDED: all
     """
     out, lse = outputs(query, key, value, bias, q_starts, k_starts, scale, left, right)
-    batch, heads, queries, head = query.shape
-    keys = key.shape[2]
+    batch, heads, queries, _ = query.shape
     if out.numel() == 0:
         return out, lse
-    plan = plan_forward(query, key, value, batch * heads * queries * keys)
+    plan = plan_forward(query, key, value, batch * heads * queries * key.shape[2])
     return launch_plan(plan, out, lse, query, key, value, bias, q_starts, k_starts, scale, left, right)
 
 
@@ -249,6 +252,20 @@ operator = define(
 )
 
 
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> torch.Tensor:
+        out, lse = operator(*args)
+        ctx.save_for_backward(*args[:3], out, lse, *args[3:6])
+        ctx.numbers = args[6:]
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> tuple[Any, ...]:
+        grads = backward_operator(grad_outputs[0], *ctx.saved_tensors, *ctx.numbers)
+        return (*grads, *(None,) * 6)
+
+
 def attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -263,7 +280,7 @@ def attention(
     cu_seqlens: torch.Tensor | None = None,
     cu_seqlens_key: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """softmax(scale · query · keyᵀ) · value, as `torch.nn.functional.scaled_dot_product_attention`.
+    """softmax(scale · query · keyᵀ) · value, as `torch.nn.functional.scaled_dot_product_attention`; with gradients.
 
     A query that sees no key gets 0, as in torch. What a query does not see is multiplied by 0 or not read: NaN and
     infinity there may or may not show.
@@ -302,5 +319,5 @@ def attention(
     if factor <= 0:
         q, factor = q * (-1 if factor < 0 else 0), -factor or 1.0
     if needs_gradient(q, k, v):
-        raise RuntimeError("attention has no gradient")
+        return _Attention.apply(q, k, v, bias, *starts, factor, left, right).reshape(shape)
     return operator(q, k, v, bias, *starts, factor, left, right)[0].reshape(shape)

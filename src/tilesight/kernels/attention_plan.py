@@ -53,6 +53,29 @@ FORWARD_FLOAT32 = {
     256: AttentionPlan(16, 32, 4, 1),
 }
 
+BY_KEYS = {
+    16: AttentionPlan(64, 128, 8, 3),
+    32: AttentionPlan(64, 128, 8, 3),
+    64: AttentionPlan(64, 128, 8, 3),
+    128: AttentionPlan(64, 128, 8, 2),
+    256: AttentionPlan(32, 64, 8, 2),
+}
+"""Of the backward pass over blocks of keys, for 16-bit tensors."""
+BY_QUERIES = {
+    16: AttentionPlan(128, 64, 8, 3),
+    32: AttentionPlan(128, 64, 8, 3),
+    64: AttentionPlan(128, 64, 8, 3),
+    128: AttentionPlan(128, 64, 8, 2),
+    256: AttentionPlan(64, 32, 8, 2),
+}
+BACKWARD_FLOAT32 = {
+    16: AttentionPlan(32, 32, 4, 2),
+    32: AttentionPlan(32, 32, 4, 2),
+    64: AttentionPlan(32, 32, 4, 2),
+    128: AttentionPlan(16, 32, 4, 1),
+    256: AttentionPlan(16, 16, 8, 1),
+}
+
 
 def head_block(head: int) -> int:
     """Columns of a tile for heads of that size."""
@@ -68,6 +91,18 @@ def plan_forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, wo
     width = head_block(max(query.shape[-1], value.shape[-1]))
     plan = (FORWARD_FLOAT32 if query.dtype.itemsize > 2 else FORWARD)[width]
     return chosen(plan, work, query, key, value)
+
+
+def plan_keys(tensors: list[torch.Tensor], work: int) -> AttentionPlan:
+    """The plan of the backward pass over blocks of keys, for query, key, value and the output's gradient."""
+    width = head_block(max(tensors[0].shape[-1], tensors[2].shape[-1]))
+    return chosen((BACKWARD_FLOAT32 if tensors[0].dtype.itemsize > 2 else BY_KEYS)[width], work, *tensors)
+
+
+def plan_queries(tensors: list[torch.Tensor], work: int) -> AttentionPlan:
+    """The same over blocks of queries."""
+    width = head_block(max(tensors[0].shape[-1], tensors[2].shape[-1]))
+    return chosen((BACKWARD_FLOAT32 if tensors[0].dtype.itemsize > 2 else BY_QUERIES)[width], work, *tensors)
 
 
 def chosen(plan: AttentionPlan, work: int, *tensors: torch.Tensor) -> AttentionPlan:
