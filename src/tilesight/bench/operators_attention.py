@@ -74,7 +74,7 @@ def _operator(is_causal: bool, is_backward: bool) -> Operator:
         f"attention{'_causal' * is_causal}{'_backward' * is_backward}",
         _heads,
         _causal_attention if is_causal else _attention,
-        None if is_backward else _causal_attention_by_hand if is_causal else _attention_by_hand,
+        _causal_attention_by_hand if is_causal else _attention_by_hand,
         peers.attention_peers(is_causal),
         "backward" if is_backward else "forward",
         saved=(0, 1, 2),

@@ -1,7 +1,8 @@
 """Attention of Hugging Face models: a model whose configuration asks for "sdpa" is told to ask for ours.
 
 Ours is registered under a name of its own beside "sdpa", so other models of this process keep theirs. What the kernel
-does not take (gradients, dropout, position biases, other dtypes, longer heads) goes the way of "sdpa", call by call.
+does not take (dropout, a mask with a gradient, position biases, other dtypes, longer heads) goes the way of "sdpa", call
+by call.
 """
 
 from __future__ import annotations
@@ -131,4 +132,4 @@ def _is_taken(
     is_alike = query.dtype == key.dtype == value.dtype and query.dtype in FLOATS[:3]
     is_short = max(query.shape[-1], value.shape[-1]) <= LARGEST_HEAD
     is_plain = dropout == 0 and all(named.get(name) is None or named[name] is False for name in REFUSED)
-    return is_alike and is_short and is_plain and not needs_gradient(query, key, value, mask)
+    return is_alike and is_short and is_plain and not needs_gradient(mask)
