@@ -40,11 +40,11 @@ class AttentionPlan:
 FORWARD = {
     16: AttentionPlan(128, 128, 8, 3),
     32: AttentionPlan(128, 128, 8, 3),
-    64: AttentionPlan(128, 128, 8, 3),
-    128: AttentionPlan(128, 128, 8, 2),
+    64: AttentionPlan(64, 128, 4, 2),
+    128: AttentionPlan(64, 64, 4, 3),
     256: AttentionPlan(128, 64, 8, 2),
 }
-"""By the width of a head's tile, for 16-bit tensors."""
+"""By the width of a head's tile, for 16-bit tensors; 64 and 128 measured on an H200 (4,096 and 16,384 rows)."""
 FORWARD_FLOAT32 = {
     16: AttentionPlan(64, 32, 4, 2),
     32: AttentionPlan(64, 32, 4, 2),
