@@ -28,6 +28,10 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         {"rms_norm": 5, "swiglu": 2, "rope": 1, "cross_entropy": 1, "attention": 1},
     ),
     "Cohere": (GROUPED, {"swiglu": 2, "rope": 1, "cross_entropy": 1, "attention": 1}),
+    "Falcon": (
+        {**SIZES, "max_position_embeddings": 64},
+        {"layer_norm": 3, "rope": 1, "cross_entropy": 1},
+    ),
     "GPT2": (
         {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 97, "n_positions": 64},
         {"layer_norm": 5, "cross_entropy": 1, "attention": 1},
@@ -144,6 +148,14 @@ def test_another_attention_is_left() -> None:
     with patch(model) as patched:
         assert [(each.where, each.reason) for each in patched.left] == [
             ("LlamaForCausalLM.config", "its attention is eager, not sdpa")
+        ]
+
+
+def test_attention_of_a_models_own_code_is_left() -> None:
+    """Falcon compares the name that it asks for."""
+    with patch(model_of("Falcon")) as patched:
+        assert ("FalconForCausalLM.config", "its attention is its own code") in [
+            (each.where, each.reason) for each in patched.left
         ]
 
 

@@ -1,8 +1,9 @@
 """Attention of Hugging Face models: a model whose configuration asks for "sdpa" is told to ask for ours.
 
-Ours is registered under a name of its own beside "sdpa", so other models of this process keep theirs. What the kernel
-does not take (dropout, a mask with a gradient, position biases, other dtypes, longer heads) goes the way of "sdpa", call
-by call.
+Ours is registered under a name of its own beside "sdpa", so other models of this process keep theirs. Only models that
+say of themselves that any attention may be registered for them are told so: others compare the name. What the kernel
+does not take (dropout, a mask with a gradient, position biases, other dtypes, longer heads) goes the way of "sdpa",
+call by call.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from tilesight.kernels.patch_model import Left, Swap, is_near
 NAME = "tilesight"
 THEIRS = "sdpa"
 HOME = "transformers.modeling_utils"
+FIELD = "_attn_implementation_internal"
+"""Behind a configuration's property `_attn_implementation`, in transformers 5.24."""
 MASKS = "transformers.masking_utils"
 REFUSED = ("position_bias", "softcap", "output_attentions")
 """Arguments of "sdpa" that the kernel has not."""
@@ -35,26 +38,30 @@ class ConfigSwap:
     swap: Swap
 
     def hold(self) -> None:
-        self.config._attn_implementation = NAME
+        """In this configuration alone: the property's setter would tell those in it too."""
+        setattr(self.config, FIELD, NAME)
 
     def let_go(self) -> None:
-        if self.config._attn_implementation == NAME:
-            self.config._attn_implementation = THEIRS
+        if getattr(self.config, FIELD) == NAME:
+            setattr(self.config, FIELD, THEIRS)
 
 
 def attention_of(model: torch.nn.Module) -> Iterator[ConfigSwap | Left]:
     """The configurations in a model that choose an attention by name."""
     if HOME not in sys.modules or MASKS not in sys.modules:
         return
-    configs: dict[int, tuple[str, Any]] = {}
+    configs: dict[int, tuple[str, Any, bool]] = {}
     for name, module in model.named_modules():
         config = getattr(module, "config", None)
-        if hasattr(config, "_attn_implementation"):
-            configs.setdefault(id(config), (name or type(model).__name__, config))
-    for name, config in configs.values():
+        if hasattr(config, FIELD):
+            is_open = bool(getattr(module, "_supports_attention_backend", False))
+            configs.setdefault(id(config), (name or type(model).__name__, config, is_open))
+    for name, config, open_to_others in configs.values():
         where = f"{name}.config"
         if config._attn_implementation == NAME:
             yield Left(where, "swapped already")
+        elif not open_to_others:
+            yield Left(where, "its attention is its own code")
         elif config._attn_implementation != THEIRS:
             yield Left(where, f"its attention is {config._attn_implementation}, not {THEIRS}")
         else:
