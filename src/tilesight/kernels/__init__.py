@@ -10,6 +10,7 @@ from tilesight.kernels.add import add, add_relu
 from tilesight.kernels.attention import attention
 from tilesight.kernels.cross_entropy import cross_entropy
 from tilesight.kernels.cumsum import cumsum
+from tilesight.kernels.decode_attention import decode_attention
 from tilesight.kernels.dropout import dropout
 from tilesight.kernels.embedding import embedding
 from tilesight.kernels.gated import geglu, swiglu
@@ -31,6 +32,7 @@ __all__ = [
     "attention",
     "cross_entropy",
     "cumsum",
+    "decode_attention",
     "dropout",
     "embedding",
     "geglu",

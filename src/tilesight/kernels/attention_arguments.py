@@ -131,3 +131,56 @@ def _starts(name: str, starts: torch.Tensor, rows: torch.Tensor) -> torch.Tensor
         if numbers != sorted(numbers) or numbers[0] < 0 or numbers[-1] > rows.shape[2]:
             raise ValueError(f"{name} must rise from 0 to at most {rows.shape[2]}, got {numbers}")
     return starts.to(torch.int32).contiguous()
+
+
+def require_decoding(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    block_table: torch.Tensor,
+    lengths: torch.Tensor,
+    scale: float,
+) -> None:
+    """Raises: as `decode_attention`"""
+    floats = {"query": query, "key_cache": key_cache, "value_cache": value_cache}
+    tensors = {**floats, "block_table": block_table, "lengths": lengths}
+    for dtype in (each.dtype for each in floats.values()):
+        if dtype not in DTYPES:
+            raise TypeError(f"decode_attention takes float16, bfloat16 or float32, not {dtype}")
+    got = f"got {_listed({name: f'{each.dtype} {list(each.shape)}' for name, each in tensors.items()})}"
+    if len({each.dtype for each in floats.values()}) > 1:
+        raise RuntimeError(f"decode_attention: query and caches must have one dtype, {got}")
+    if any(each.dtype not in (torch.int32, torch.int64) for each in (block_table, lengths)):
+        raise RuntimeError(f"decode_attention: block_table and lengths must be int32, {got}")
+    if len({each.device for each in tensors.values()}) > 1:
+        raise RuntimeError(
+            f"decode_attention: expected one device, got {_listed({n: t.device for n, t in tensors.items()})}"
+        )
+    if [each.ndim for each in tensors.values()] != [3, 4, 4, 2, 1] or not _fit(*tensors.values()):
+        raise RuntimeError(
+            "decode_attention: expected query [sequences, heads, head], key_cache [pages, tokens, kv heads, head],"
+            f" value_cache the same, block_table [sequences, pages], lengths [sequences], {got}"
+        )
+    if max(query.shape[-1], value_cache.shape[-1]) > LARGEST_HEAD:
+        raise ValueError(f"decode_attention takes heads of up to {LARGEST_HEAD} elements, {got}")
+    if not scale > 0:
+        raise ValueError(f"decode_attention takes a scale above 0, got {scale}")
+    if not lengths.is_cuda and not torch.compiler.is_compiling() and lengths.numel():
+        _require_pages(key_cache, block_table, lengths)
+
+
+def _fit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor) -> bool:
+    is_cache = k.shape[:3] == v.shape[:3] and k.shape[3] == q.shape[2]
+    is_grouped = k.shape[2] > 0 and q.shape[1] % k.shape[2] == 0
+    return is_cache and is_grouped and q.shape[0] == table.shape[0] == lengths.shape[0]
+
+
+def _require_pages(cache: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor) -> None:
+    pages, tokens = cache.shape[:2]
+    most = table.shape[1] * tokens
+    if int(lengths.min()) < 0 or int(lengths.max()) > most:
+        raise IndexError(f"decode_attention: lengths must be 0 to {most}, got {lengths.tolist()}")
+    used = torch.arange(table.shape[1])[None, :] * tokens < lengths[:, None]
+    wrong = table[used & ((table < 0) | (table >= pages))]
+    if wrong.numel():
+        raise IndexError(f"decode_attention: block_table must name pages 0 to {pages - 1}, got {int(wrong[0])}")

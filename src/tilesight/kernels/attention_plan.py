@@ -111,6 +111,43 @@ def chosen(plan: AttentionPlan, work: int, *tensors: torch.Tensor) -> AttentionP
     return AttentionPlan(plan.block_m, plan.block_n, plan.num_warps, plan.num_stages, is_tma)
 
 
+@dataclass(frozen=True)
+class DecodePlan:
+    """Constants of a launch over cached tokens.
+
+    Args:
+        block_m: query heads of a tile, a power of two from 16
+        block_n: tokens of a tile, a power of two
+        parts: programs that share a sequence
+    """
+
+    block_m: int
+    block_n: int
+    parts: int
+    num_warps: int
+    num_stages: int
+
+
+MOST_PARTS = 64
+LEAST_PART = 256
+"""Tokens of a part that are worth a program and its share of the second kernel."""
+
+
+def plan_decode(query: torch.Tensor, value_head: int, kv_heads: int, group: int, tokens: int) -> DecodePlan:
+    """The plan for so many tokens at most of each sequence: about four programs a multiprocessor.
+
+    The length of sequences is on the device and not waited for; programs of a short one find their part empty.
+    """
+    width = head_block(max(query.shape[-1], value_head))
+    is_wide = query.dtype.itemsize > 2
+    block_m = min(64, max(16, triton.next_power_of_2(group)))
+    block_n = max(16, min(64 if is_wide else 128, (4096 if is_wide else 8192) // width))
+    processors = torch.cuda.get_device_properties(query.device).multi_processor_count if query.is_cuda else 2
+    programs = query.shape[0] * kv_heads * triton.cdiv(group, block_m)
+    parts = min(MOST_PARTS, max(1, 4 * processors // max(1, programs)), max(1, tokens // LEAST_PART))
+    return DecodePlan(block_m, block_n, parts, 4, 3 if not is_wide else 2)
+
+
 def takes_descriptor(tensor: torch.Tensor) -> bool:
     """Whether the GPU's tensor memory accelerator can read [batch, heads, rows, head] as it lies."""
     size = tensor.element_size()
