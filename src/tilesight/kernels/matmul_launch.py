@@ -13,6 +13,7 @@ from tilesight.kernels.matmul_plan import (
     ON_TENSOR_CORES,
     MatmulPlan,
     dense_axis,
+    fitted,
     is_batched,
     is_turned,
     is_wide,
@@ -89,8 +90,9 @@ def launch_products(plan: MatmulPlan, a: torch.Tensor, b: torch.Tensor, behind: 
     """`matmul_tiles`; a [batches, M, K], b [batches, K, N] with one of the last two axes dense."""
     y, gated = behind.y, behind.is_gated
     batches, (rows, columns), k = a.shape[0], y.shape[1:], a.shape[2]
-    block_n = plan.block_n // 2 if gated else plan.block_n
     is_tma = plan.is_tma and takes_descriptor(a) and takes_descriptor(b)
+    plan = fitted(plan, is_tma) if behind.residual is not None or behind.z.numel() else plan
+    block_n = plan.block_n // 2 if gated else plan.block_n
     is_tma_out = is_tma and takes_descriptor(y)
     tiles = pieces(rows, plan.block_m) * pieces(columns, block_n) * batches * plan.splits
     grid = min(tiles, processors_of(y)) if plan.is_persistent else tiles

@@ -28,7 +28,7 @@ class MatmulPlan:
         speed: multiplications of a program in a unit of time, beside the other plans of its table
         is_tma: tiles come and go by tensor descriptors, else by pointers
         splits: programs that share the K of one tile
-        subtiles: pieces that a finished tile is stored in, one after another: less shared memory
+        subtiles: 1, 2 or 4 pieces that a tile is finished in, one after another: less shared memory
         group: rows of tiles that go through the columns together, so that L2 holds them
         is_persistent: there are no more programs than the GPU runs at once, and each goes from tile to tile
     """
@@ -55,9 +55,9 @@ class MatmulPlan:
 
 
 BITS_16 = (
-    MatmulPlan(128, 256, 64, 8, 3, 1.0, subtiles=2),
+    MatmulPlan(128, 256, 64, 8, 4, 1.0, subtiles=2),
     MatmulPlan(128, 128, 64, 8, 4, 0.85),
-    MatmulPlan(64, 256, 64, 4, 4, 0.8),
+    MatmulPlan(64, 256, 64, 4, 4, 0.8, subtiles=2),
     MatmulPlan(64, 128, 64, 4, 4, 0.65),
     MatmulPlan(64, 64, 64, 4, 5, 0.45),
     MatmulPlan(32, 128, 64, 4, 5, 0.3),
@@ -127,6 +127,19 @@ def split(plan: MatmulPlan, tiles: int, k: int, processors: int) -> MatmulPlan:
     if splits < 2:
         return plan
     return replace(plan, splits=pieces(steps, pieces(steps, splits)), subtiles=1)
+
+
+def fitted(plan: MatmulPlan, is_tma: bool) -> MatmulPlan:
+    """A plan for tiles that a residual is added to or whose z is kept: no register is spilled, shared memory is enough.
+
+    Both cross shared memory on their way between the tensor cores' order of elements and memory's. Found by compiling
+    for an H200: in smaller pieces 255 registers are enough for 128 sums of a thread, but not where addresses are kept.
+    """
+    if plan.block_m * plan.block_n >= 128 * 32 * plan.num_warps:
+        if is_tma and plan.block_m >= 128:
+            return replace(plan, subtiles=4)
+        plan = replace(plan, block_n=plan.block_n // 2)
+    return replace(plan, subtiles=2) if plan.block_m * plan.block_n >= 64 * 32 * plan.num_warps else plan
 
 
 def processors_of(tensor: torch.Tensor) -> int:

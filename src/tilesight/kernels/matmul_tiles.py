@@ -134,6 +134,33 @@ def halves(tile, ROWS: tl.constexpr, COLUMNS: tl.constexpr) -> Any:
 
 
 @triton.jit
+def finish_pieces(
+    acc, up, y, z_ptr, bias_ptr, residual_ptr, a_scale_ptr, b_scale_ptr, batch, m, n, M, N, factor, r_b, r_m, r_n,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PIECES: tl.constexpr, KIND: tl.constexpr, GATED: tl.constexpr,
+    BIAS: tl.constexpr, RESIDUAL: tl.constexpr, A_SCALE: tl.constexpr, B_SCALE: tl.constexpr, FACTOR: tl.constexpr,
+    KEEP: tl.constexpr, TMA: tl.constexpr, BATCHED: tl.constexpr,
+):  # fmt: skip
+    """`finish_tile` for 1 or 2 pieces of a tile's columns, one after another."""
+    if PIECES == 1:
+        finish_tile(
+            acc, up, y, z_ptr, bias_ptr, residual_ptr, a_scale_ptr, b_scale_ptr, batch, m, n, M, N, factor, r_b, r_m,
+            r_n, ROWS, COLUMNS, KIND, GATED, BIAS, RESIDUAL, A_SCALE, B_SCALE, FACTOR, KEEP, TMA, BATCHED,
+        )  # fmt: skip
+    else:
+        left, right = halves(acc, ROWS, COLUMNS)  # pyright: ignore[reportGeneralTypeIssues]
+        up_left, up_right = halves(up, ROWS, COLUMNS)  # pyright: ignore[reportGeneralTypeIssues]
+        finish_tile(
+            left, up_left, y, z_ptr, bias_ptr, residual_ptr, a_scale_ptr, b_scale_ptr, batch, m, n, M, N, factor, r_b,
+            r_m, r_n, ROWS, COLUMNS // 2, KIND, GATED, BIAS, RESIDUAL, A_SCALE, B_SCALE, FACTOR, KEEP, TMA, BATCHED,
+        )  # fmt: skip
+        finish_tile(
+            right, up_right, y, z_ptr, bias_ptr, residual_ptr, a_scale_ptr, b_scale_ptr, batch, m, n + COLUMNS // 2, M,
+            N, factor, r_b, r_m, r_n, ROWS, COLUMNS // 2, KIND, GATED, BIAS, RESIDUAL, A_SCALE, B_SCALE, FACTOR, KEEP,
+            TMA, BATCHED,
+        )  # fmt: skip
+
+
+@triton.jit
 def matmul_tiles(
     a, b, y, z_ptr, bias_ptr, residual_ptr, a_scale_ptr, b_scale_ptr, batches, M, N, K, factor, a_b, a_m, a_k, b_b, b_k,
     b_n, r_b, r_m, r_n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
@@ -188,23 +215,23 @@ def matmul_tiles(
                     B_TURNED, WIDE,
                 )  # fmt: skip
                 up = tl.dot(left, right, up, PRECISION, max_num_imprecise_acc=IMPRECISE, out_dtype=SUM)
-        if SUBTILES == 1:
-            finish_tile(
+        if SUBTILES <= 2:
+            finish_pieces(
                 acc, up, y, z_ptr, bias_ptr, residual_ptr, a_scale_ptr, b_scale_ptr, matrix, m, n, M, N, factor, r_b,
-                r_m, r_n, BLOCK_M, BLOCK_N, KIND, GATED, BIAS, RESIDUAL, A_SCALE, B_SCALE, FACTOR, KEEP, TMA_OUT,
-                Y_BATCHED,
+                r_m, r_n, BLOCK_M, BLOCK_N, SUBTILES, KIND, GATED, BIAS, RESIDUAL, A_SCALE, B_SCALE, FACTOR, KEEP,
+                TMA_OUT, Y_BATCHED,
             )  # fmt: skip
         else:
-            acc_left, acc_right = halves(acc, BLOCK_M, BLOCK_N)  # pyright: ignore[reportGeneralTypeIssues]
+            left, right = halves(acc, BLOCK_M, BLOCK_N)  # pyright: ignore[reportGeneralTypeIssues]
             up_left, up_right = halves(up, BLOCK_M, BLOCK_N)  # pyright: ignore[reportGeneralTypeIssues]
-            finish_tile(
-                acc_left, up_left, y, z_ptr, bias_ptr, residual_ptr, a_scale_ptr, b_scale_ptr, matrix, m, n, M, N,
-                factor, r_b, r_m, r_n, BLOCK_M, BLOCK_N // 2, KIND, GATED, BIAS, RESIDUAL, A_SCALE, B_SCALE, FACTOR,
-                KEEP, TMA_OUT, Y_BATCHED,
+            finish_pieces(
+                left, up_left, y, z_ptr, bias_ptr, residual_ptr, a_scale_ptr, b_scale_ptr, matrix, m, n, M, N, factor,
+                r_b, r_m, r_n, BLOCK_M, BLOCK_N // 2, 2, KIND, GATED, BIAS, RESIDUAL, A_SCALE, B_SCALE, FACTOR, KEEP,
+                TMA_OUT, Y_BATCHED,
             )  # fmt: skip
-            finish_tile(
-                acc_right, up_right, y, z_ptr, bias_ptr, residual_ptr, a_scale_ptr, b_scale_ptr, matrix, m,
-                n + BLOCK_N // 2, M, N, factor, r_b, r_m, r_n, BLOCK_M, BLOCK_N // 2, KIND, GATED, BIAS, RESIDUAL,
+            finish_pieces(
+                right, up_right, y, z_ptr, bias_ptr, residual_ptr, a_scale_ptr, b_scale_ptr, matrix, m,
+                n + BLOCK_N // 2, M, N, factor, r_b, r_m, r_n, BLOCK_M, BLOCK_N // 2, 2, KIND, GATED, BIAS, RESIDUAL,
                 A_SCALE, B_SCALE, FACTOR, KEEP, TMA_OUT, Y_BATCHED,
             )  # fmt: skip
 
