@@ -23,7 +23,11 @@ SHAPES_HELP = (
 @click.option("--dtypes", metavar="LIST", help="Dtypes of the floating-point inputs, such as f32,bf16.")
 @click.option("--scale-to", metavar="N", help="Check address arithmetic at N elements too, such as 2**33.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
-@click.option("--loop-limit", type=click.IntRange(min=1), help="Rounds after which a loop counts as endless.")
+@click.option(
+    "--loop-limit",
+    type=click.IntRange(min=1),
+    help="Rounds after which a loop counts as endless; 100,000 when not given.",
+)
 @click.option("--memory-cap", metavar="BYTES", help="What a run may take, such as 2**32; 2**30 when not given.")
 @explain_option
 @target_option

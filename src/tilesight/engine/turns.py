@@ -93,7 +93,7 @@ class Turns:
         me = self._current
         assert me is not None
         me.rounds = me.rounds + 1 if me.loop is loop else 1
-        state = tuple(_bytes_of(value) for value in carried)
+        state = tuple(bytes_of(value) for value in carried)
         is_same = me.loop is loop and me.carried == state
         me.loop, me.carried = loop, state
         if self._writes.changed:
@@ -185,7 +185,8 @@ def _listed(programs: list[int]) -> str:
     return f"{word} {shown}" + (f" and {len(ordered) - SHOWN_PROGRAMS} more" if len(ordered) > SHOWN_PROGRAMS else "")
 
 
-def _bytes_of(value: Any) -> bytes:
+def bytes_of(value: Any) -> bytes:
+    """A carried value as bytes, to be compared."""
     if isinstance(value, Descriptor):
-        return _bytes_of(value.base)
+        return bytes_of(value.base)
     return bytes(spread_integers(value.address if isinstance(value, Pointer) else value).tobytes())

@@ -29,6 +29,8 @@ from tilesight.roads.shrink import shrink_sizes
 from tilesight.targets import target as find_target
 
 Texts = str | Sequence[str] | None
+LOOP_LIMIT = 100_000
+"""Rounds of a loop under all listeners, some 20 seconds of them; the engine alone is given more."""
 
 
 def check_spec(
@@ -48,13 +50,13 @@ def check_spec(
         shapes, dtypes: what `--shapes` and `--dtypes` say (`roads.matrix_inputs`)
         target: name of a GPU
         seed: of the random inputs
-        loop_limit: rounds after which a loop is given up as one that does not end
+        loop_limit: rounds after which a loop is given up as one that does not end; `LOOP_LIMIT` when None
         memory_cap_bytes: what a run may take, with its reference
         scale_to: elements to scale the shapes to, for the arithmetic of addresses alone
     Raises:  InputError: when the file, the name, the texts or the target can't be used
     """
     parsed = parse_spec(spec)
-    usual = ExecutionOptions()
+    usual = ExecutionOptions(loop_limit=LOOP_LIMIT)
     options = replace(
         usual,
         loop_limit=loop_limit or usual.loop_limit,
@@ -217,7 +219,8 @@ def _faults(outcome: Outcome) -> set[str]:
 
 
 def _session(target: str, options: ExecutionOptions | None, lent: Any) -> EngineSession:
-    return EngineSession(int(find_target(target).arch), options, is_pinned=True, lent=lent)
+    usual = ExecutionOptions(loop_limit=LOOP_LIMIT)
+    return EngineSession(int(find_target(target).arch), options or usual, is_pinned=True, lent=lent)
 
 
 def _outer_lent() -> Any:

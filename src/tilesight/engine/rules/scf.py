@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilesight.engine.communication import waits_for_others
+from tilesight.engine.endless import Watch
 from tilesight.engine.frame import Frame
 from tilesight.engine.registry import frame_rule
 from tilesight.engine.values import Array, Mask, choose_programs
@@ -83,12 +84,16 @@ def run_while(frame: Frame, operation: Operation, *carried: Any) -> tuple[Any, .
     A loop that may wait for another program tells so after each round.
     """
     before, after = operation.regions
-    wait = frame.chunk.wait if waits_for_others(operation) else None
+    may_wait = waits_for_others(operation)
+    wait = frame.chunk.wait if may_wait else None
+    watch = None if may_wait else Watch(operation)
     active, values = frame.active, list(carried)
     results: list[Any] | None = None
     rounds = 0
     while True:
         frame.check_rounds(operation, rounds := rounds + 1)
+        if watch is not None:
+            watch.look(rounds, values, active)
         condition, *passed = frame.run_region(before, values, active)
         if results is None or active is None:
             results = passed
