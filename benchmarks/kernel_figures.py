@@ -28,6 +28,7 @@ HEADLINE: tuple[Figure, ...] = (
     ("attention", (4, 16, 4096, 128)),
     ("attention_causal", (1, 16, 16384, 128)),
     ("attention_backward", (4, 16, 4096, 128)),
+    ("decode_attention", (64, 32, 4096, 128)),
 )
 """In the README's table, in its order."""
 SMALL: tuple[Figure, ...] = (

@@ -98,6 +98,15 @@ def test_the_flops(name: str, shape: tuple[int, ...], flops: int) -> None:
     assert found is not None and found(shape) == flops
 
 
+def test_decoding_reads_the_tokens_that_are_there() -> None:
+    operator = OPERATORS["decode_attention"]
+    q, keys, values, table, lengths = operator.inputs((3, 8, 40, 16), Draw(torch.bfloat16, "cpu"))
+    assert (keys.shape, table.shape) == ((9, 16, 2, 16), (3, 3)) and sorted(table.flatten().tolist()) == list(range(9))
+    lengths = torch.tensor([40, 25, 1], dtype=torch.int32)
+    tokens, queries = 66 * 2 * 16 * 2 * 2, 3 * 8 * 16 * 2
+    assert operator.ideal_bytes([q, keys, values, table, lengths]) == tokens + 2 * queries + 9 * 4 + 3 * 4
+
+
 def test_attention_head_by_head_is_torchs() -> None:
     q, k, v = OPERATORS["attention"].inputs((2, 3, 10, 16), Draw(torch.float64, "cpu"))
     for is_causal in (False, True):

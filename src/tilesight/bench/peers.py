@@ -158,6 +158,15 @@ def _flash_attn(is_causal: bool) -> Function:
     return attend
 
 
+def _flash_attn_decode() -> Function:
+    function = import_module("flash_attn").flash_attn_with_kvcache
+
+    def decode(q: Any, keys: Any, values: Any, table: Any, lengths: Any) -> Any:
+        return function(q[:, None], keys, values, cache_seqlens=lengths, block_table=table).squeeze(1)
+
+    return decode
+
+
 def _gems_attention(is_causal: bool) -> Function:
     function = import_module("flag_gems.ops.attention").scaled_dot_product_attention
     return lambda q, k, v: function(q, k, v, is_causal=is_causal)
@@ -195,3 +204,4 @@ MAX: Peers = {"flag_gems": partial(_gems_along_rows, "max_dim")}
 ARGMAX: Peers = {"flag_gems": partial(_gems_along_rows, "argmax")}
 CUMSUM: Peers = {"flag_gems": partial(_gems_along_rows, "cumsum")}
 MATMUL: Peers = {"flag_gems": partial(_gems, "mm")}
+DECODE: Peers = {"flash_attn": _flash_attn_decode}
