@@ -341,7 +341,7 @@ def launch_queries(plan: AttentionPlan, dq: torch.Tensor, *given: Any) -> None:
     query, key, value, grad, lse, delta, bias, q_starts, k_starts, *_ = given
     batch, heads, queries, _ = query.shape
     blocks = triton.cdiv(queries, plan.block_m) + (0 if q_starts is None else q_starts.numel() - 1)
-    edges = key.shape[2] % plan.block_n != 0
+    edges = key.shape[2] % plan.block_n != 0 or given[-1] < UNBOUNDED
     attention_backward_queries[(blocks * batch * heads,)](
         source_of(query, plan.block_m, plan.is_tma), source_of(key, plan.block_n, plan.is_tma),
         source_of(value, plan.block_n, plan.is_tma), source_of(grad, plan.block_m, plan.is_tma), lse, delta, dq,
@@ -356,7 +356,7 @@ def launch_keys(plan: AttentionPlan, dk: torch.Tensor, dv: torch.Tensor, *given:
     query, key, value, grad, lse, delta, bias, q_starts, k_starts, *_ = given
     batch, kv_heads, keys, _ = key.shape
     blocks = triton.cdiv(keys, plan.block_n) + (0 if k_starts is None else k_starts.numel() - 1)
-    edges = query.shape[2] % plan.block_m != 0
+    edges = query.shape[2] % plan.block_m != 0 or given[-2] < UNBOUNDED
     attention_backward_keys[(blocks * batch * kv_heads,)](
         source_of(query, plan.block_m, plan.is_tma), source_of(key, plan.block_n, plan.is_tma),
         source_of(value, plan.block_n, plan.is_tma), source_of(grad, plan.block_m, plan.is_tma), lse, delta, dk, dv,
@@ -387,7 +387,7 @@ def constants_of(plan: AttentionPlan, edges: bool, *given: Any) -> tuple[Any, ..
     head, head_v = query.shape[3], value.shape[3]
     return (
         *((0, 0, 0, 0) if bias is None else bias.stride()), plan.block_m, plan.block_n, head, head_block(head), head_v,
-        head_block(head_v), has_left, has_right, kind, edges or has_left or has_right or kind > 0 or shape > 0, shape,
+        head_block(head_v), has_left, has_right, kind, edges or kind > 0 or shape > 0, shape,
         plan.is_tma, precision_of(query.dtype),
     )  # fmt: skip
 
