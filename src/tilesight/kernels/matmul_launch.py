@@ -9,8 +9,6 @@ import torch
 import triton.language as tl
 
 from tilesight.kernels.matmul_plan import (
-    LARGE_WORK,
-    ON_TENSOR_CORES,
     MatmulPlan,
     dense_axis,
     fitted,
@@ -18,11 +16,10 @@ from tilesight.kernels.matmul_plan import (
     is_turned,
     is_wide,
     pieces,
-    plan_matmul,
+    plan_for,
     precision_of,
     processors_of,
     source_of,
-    table_of,
     takes_descriptor,
 )
 from tilesight.kernels.matmul_tiles import matmul_tiles, summed_tiles
@@ -91,7 +88,8 @@ def launch_products(plan: MatmulPlan, a: torch.Tensor, b: torch.Tensor, behind: 
     y, gated = behind.y, behind.is_gated
     batches, (rows, columns), k = a.shape[0], y.shape[1:], a.shape[2]
     is_tma = plan.is_tma and takes_descriptor(a) and takes_descriptor(b)
-    plan = fitted(plan, is_tma) if behind.residual is not None or behind.z.numel() else plan
+    has_more = behind.residual is not None or behind.z.numel() > 0
+    plan = fitted(plan, is_tma, has_more, a.element_size(), y.element_size())
     block_n = plan.block_n // 2 if gated else plan.block_n
     is_tma_out = is_tma and takes_descriptor(y)
     tiles = pieces(rows, plan.block_m) * pieces(columns, block_n) * batches * plan.splits
@@ -133,11 +131,7 @@ def launch(
 
 def plan_of(a: torch.Tensor, b: torch.Tensor) -> MatmulPlan:
     """The plan for a [batches, M, K] and b [batches, K, N]."""
-    table = table_of(a.dtype, precision_of(a.dtype))
-    batches, rows, k = a.shape
-    plan = plan_matmul(table, batches, rows, b.shape[2], k, processors_of(a))
-    is_large = batches * rows * b.shape[2] * k >= LARGE_WORK
-    return plan.with_descriptors() if is_large and table in ON_TENSOR_CORES else plan
+    return plan_for(a.dtype, precision_of(a.dtype), (*a.shape, b.shape[2]), processors_of(a))
 
 
 def outputs(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -10,6 +12,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 PROCESSORS = 132
 """Of an H200; what the engine plans for."""
+SHARED_BYTES = 232_448 - 1024
+"""Of a program on an H200, but for barriers."""
 LARGE_WORK = 1 << 30
 """Multiplications from which tensor descriptors are worth the microseconds that making them takes."""
 LEAST_STEPS = 4
@@ -48,10 +52,6 @@ class MatmulPlan:
     def tiles(self, batches: int, rows: int, columns: int) -> int:
         """Tiles of that many matrices, before K is split."""
         return batches * pieces(rows, self.block_m) * pieces(columns, self.block_n)
-
-    def with_descriptors(self) -> MatmulPlan:
-        """The same by tensor descriptors."""
-        return replace(self, is_tma=True)
 
 
 BITS_16 = (
@@ -104,6 +104,20 @@ def table_of(dtype: torch.dtype, precision: str) -> tuple[MatmulPlan, ...]:
     return BITS_8 if dtype.itemsize == 1 else BITS_16
 
 
+@lru_cache(maxsize=4096)
+def plan_for(dtype: torch.dtype, precision: str, sizes: tuple[int, int, int, int], processors: int) -> MatmulPlan:
+    """The plan from a dtype's table, with descriptors where there is work enough; chosen once for each argument.
+
+    Args:
+        sizes: batches, M, K, N
+    """
+    table = table_of(dtype, precision)
+    batches, rows, k, columns = sizes
+    plan = plan_matmul(table, batches, rows, columns, k, processors)
+    is_large = math.prod(sizes) >= LARGE_WORK and table in ON_TENSOR_CORES
+    return replace(plan, is_tma=True) if is_large else plan
+
+
 def plan_matmul(
     table: tuple[MatmulPlan, ...], batches: int, rows: int, columns: int, k: int, processors: int = PROCESSORS
 ) -> MatmulPlan:
@@ -129,17 +143,25 @@ def split(plan: MatmulPlan, tiles: int, k: int, processors: int) -> MatmulPlan:
     return replace(plan, splits=pieces(steps, pieces(steps, splits)), subtiles=1)
 
 
-def fitted(plan: MatmulPlan, is_tma: bool) -> MatmulPlan:
-    """A plan for tiles that a residual is added to or whose z is kept: no register is spilled, shared memory is enough.
+def fitted(plan: MatmulPlan, is_tma: bool, has_more: bool, item: int, y_item: int) -> MatmulPlan:
+    """A plan with which no register is spilled and shared memory is enough, by compiling it for an H200.
 
-    Both cross shared memory on their way between the tensor cores' order of elements and memory's. Found by compiling
-    for an H200: in smaller pieces 255 registers are enough for 128 sums of a thread, but not where addresses are kept.
+    What a tile is finished with crosses shared memory between the tensor cores' order of elements and memory's. In
+    smaller pieces 255 registers are enough for 128 sums of a thread, but not where addresses are kept as well.
+
+    Args:
+        has_more: whether a residual is added or z is kept
+        item, y_item: bytes of an operand's element and of the result's
     """
-    if plan.block_m * plan.block_n >= 128 * 32 * plan.num_warps:
-        if is_tma and plan.block_m >= 128:
-            return replace(plan, subtiles=4)
-        plan = replace(plan, block_n=plan.block_n // 2)
-    return replace(plan, subtiles=2) if plan.block_m * plan.block_n >= 64 * 32 * plan.num_warps else plan
+    if has_more and plan.block_m * plan.block_n >= 128 * 32 * plan.num_warps:
+        is_narrow = is_tma and plan.block_m >= 128
+        plan = replace(plan, subtiles=4) if is_narrow else replace(plan, block_n=plan.block_n // 2)
+    if has_more and plan.subtiles < 2 and plan.block_m * plan.block_n >= 64 * 32 * plan.num_warps:
+        plan = replace(plan, subtiles=2)
+    piece = plan.block_m * plan.block_n // plan.subtiles * y_item * (1 + has_more)
+    stage = plan.block_k * (plan.block_m + plan.block_n) * item
+    most = (SHARED_BYTES - (piece if is_tma else 0)) // stage
+    return plan if plan.num_stages <= most else replace(plan, num_stages=most)
 
 
 def processors_of(tensor: torch.Tensor) -> int:
