@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from triton.compiler import CompiledKernel
-from triton.runtime import driver
+
+from tilesight.capture.compiled_kernels import active_driver, launch_of
 
 MOST_KEPT = 4096
 _PLAIN = frozenset({int, float, bool, type(None)})
@@ -16,7 +16,8 @@ _kept: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
 
 def launcher(kernel: Any, grid: tuple[int, ...]) -> Callable[..., None]:
-    """What launches as `kernel[grid]` does: to be called with the kernel's arguments and `num_warps`.
+    """What launches as `kernel[grid]` does: to be called with the kernel's arguments and `num_warps`; and `registers`,
+    the most that a thread may have on a GPU.
 
     On a GPU the compiled kernel of the first launch is kept, by the kernel, the grid, all numbers, the tensors' dtypes
     and whether their addresses are multiples of 16: all that Triton chooses a compiled kernel by. A later launch of the
@@ -26,21 +27,30 @@ def launcher(kernel: Any, grid: tuple[int, ...]) -> Callable[..., None]:
     return partial(_launch, kernel, grid)
 
 
-def _launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, num_warps: int) -> None:
+def _launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, num_warps: int, registers: int | None = None) -> None:
     first = arguments[0]
     if not first.is_cuda:
         kernel[grid](*arguments, num_warps=num_warps)
         return
-    key = (kernel.fn, grid, num_warps, driver.active, first.get_device(), *[_kind(argument) for argument in arguments])
+    key = (
+        kernel.fn,
+        grid,
+        num_warps,
+        registers,
+        active_driver(),
+        first.get_device(),
+        *[_kind(argument) for argument in arguments],
+    )
     kept = _kept.get(key)
     if kept is not None:
         kept(*arguments)
         return
-    compiled = kernel[grid](*arguments, num_warps=num_warps)
-    if type(compiled) is CompiledKernel and compiled.metadata.target.backend == "cuda":
+    compiled = kernel[grid](*arguments, num_warps=num_warps, maxnreg=registers)
+    kept = launch_of(compiled, grid)
+    if kept is not None:
         if len(_kept) >= MOST_KEPT:
             _kept.clear()
-        _kept[key] = compiled[(*grid, 1, 1)[:3]]
+        _kept[key] = kept
 
 
 def _kind(argument: Any) -> Any:

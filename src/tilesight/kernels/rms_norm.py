@@ -98,18 +98,18 @@ def rms_norm_backward_rows(
     if SCALES:
         weight = tl.load(weight_ptr + lane, lane < columns, other=0.0).to(dtype)
     step = tl.num_programs(0) * ROWS
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    at = row.to(tl.int64)[:, None]
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     mask = (row < rows)[:, None] & (column < columns)
-    x = tl.load(x_ptr + at * x_stride + column, mask, other=0.0, eviction_policy=HINT)
-    dy = tl.load(dy_ptr + at * dy_stride + column, mask, other=0.0, eviction_policy=HINT)
+    x = tl.load(x_ptr + row[:, None] * x_stride + column, mask, other=0.0, eviction_policy=HINT)
+    dy = tl.load(dy_ptr + row[:, None] * dy_stride + column, mask, other=0.0, eviction_policy=HINT)
     for _ in range(tl.program_id(0) * ROWS, rows, step):
+        at = row[:, None]
         ahead = at + step
         is_there = (ahead < rows) & (column < columns)
         next_x = tl.load(x_ptr + ahead * x_stride + column, is_there, other=0.0, eviction_policy=HINT)
         next_dy = tl.load(dy_ptr + ahead * dy_stride + column, is_there, other=0.0, eviction_policy=HINT)
         mask = (at < rows) & (column < columns)
-        rstd = tl.load(rstd_ptr + at, at < rows, other=0.0)
+        rstd = tl.load(rstd_ptr + row, row < rows, other=0.0)[:, None]
         normal = x.to(dtype) * rstd
         wide = dy.to(dtype)
         scaled = wide * weight[None, :]
@@ -120,7 +120,7 @@ def rms_norm_backward_rows(
         tl.store(dx_ptr + at * columns + column, dx.to(dx_ptr.dtype.element_ty), mask, eviction_policy=HINT)
         x = next_x
         dy = next_dy
-        at = ahead
+        row += step
     if SCALES:
         tl.store(dw_ptr + tl.program_id(0).to(tl.int64) * columns + lane, tl.sum(dw, 0), lane < columns)
 
@@ -230,12 +230,12 @@ def _launch_backward(
     rows, columns = source.shape
     if plan.parts == 1:
         launcher(rms_norm_backward_rows, (groups,))(
-            *tensors, rows, columns, *strides, plan.rows, plan.block, *flags, num_warps=plan.num_warps
+            *tensors, rows, columns, *strides, plan.rows, plan.block, *flags, **plan.options
         )
     else:
         words = words_for(like, groups, 2 * plan.parts, sides=2)
         launcher(rms_norm_backward_parts, (groups * plan.parts,))(
-            *tensors, words, rows, columns, *strides, plan.block, plan.parts, *flags, num_warps=plan.num_warps
+            *tensors, words, rows, columns, *strides, plan.block, plan.parts, *flags, **plan.options
         )
 
 

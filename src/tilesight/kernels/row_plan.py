@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import torch
 import triton
@@ -25,6 +26,8 @@ MOST_PART = 65536
 FEW_PROGRAMS = 132
 """Rows fewer than this are split, so that each multiprocessor of an H200 has work."""
 LEAST_PART = 1024
+REGISTERS = 65536
+"""Of a multiprocessor."""
 RESIDENT_WARPS = 16
 """Of a multiprocessor, with the registers that a backward pass takes."""
 RESIDENT_WHOLE_WARPS = 32
@@ -40,12 +43,19 @@ class RowPlan:
         rows: rows of a program, a power of two; 1 where a row is split
         block: columns of a program, a power of two
         parts: programs of a row, a power of two; 1 where rows are not split
+        registers: the most of a thread; None: as many as the compiler likes
     """
 
     rows: int
     block: int
     parts: int
     num_warps: int
+    registers: int | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of `launching.launcher`."""
+        return {"num_warps": self.num_warps, "registers": self.registers}
 
     def grid(self, rows: int) -> tuple[int]:
         """The programs for that many rows."""
@@ -81,15 +91,17 @@ def plan_norm(rows: int, columns: int, is_split: bool) -> RowPlan:
 def plan_backward(like: torch.Tensor, rows: int, columns: int) -> tuple[RowPlan, int]:
     """The plan of a pass that also sums over rows, and how many groups of programs go through the rows together.
 
-    Each group keeps its share of the sum in registers, so there are no more of them than the GPU runs at once.
+    Each group keeps its share of the sum in registers, so there are no more of them than the GPU runs at once; and a
+    thread has no more registers than leave room for all of them.
     """
     plan = plan_norm(rows, columns, like.dtype != torch.float64)
     if plan.rows == 1:
         threads = plan.block // (8 if plan.parts == 1 else 16)
-        plan = RowPlan(1, plan.block, plan.parts, min(32, max(4, threads // 32)))
+        plan = replace(plan, num_warps=min(32, max(4, threads // 32)))
     processors = torch.cuda.get_device_properties(like.device).multi_processor_count if like.is_cuda else 2
     warps = RESIDENT_WHOLE_WARPS if plan.rows == plan.parts == 1 else RESIDENT_WARPS
     resident = max(1, processors * warps // plan.num_warps // plan.parts)
+    plan = replace(plan, registers=REGISTERS // 32 // warps)
     return plan, min(triton.cdiv(rows, plan.rows), resident)
 
 
