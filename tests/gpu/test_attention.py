@@ -10,11 +10,14 @@ import torch
 
 from tests.kernels_library.against_float64 import assert_near_float64
 from tests.kernels_library.test_decode_attention import reference as decode_reference
+from tilesight import kernels
 from tilesight.capture.numerics import judge
-from tilesight.kernels import attention, attention_plan, decode_attention
+from tilesight.kernels import attention_plan
 
 assert torch.cuda.is_available(), "tests/gpu needs an NVIDIA GPU"
 
+attention: Any = kernels.attention
+decode_attention: Any = kernels.decode_attention
 DTYPES = [torch.bfloat16, torch.float16, torch.float32]
 CAUSAL = pytest.mark.parametrize("is_causal", [False, True])
 SIZES = [

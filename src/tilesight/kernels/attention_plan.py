@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -37,7 +37,9 @@ class AttentionPlan:
     is_tma: bool = False
 
 
-FORWARD = {
+Plans = dict[int, AttentionPlan]
+
+FORWARD: Plans = {
     16: AttentionPlan(128, 128, 8, 3),
     32: AttentionPlan(128, 128, 8, 3),
     64: AttentionPlan(64, 128, 4, 2),
@@ -45,22 +47,24 @@ FORWARD = {
     256: AttentionPlan(128, 64, 8, 2),
 }
 """By the width of a head's tile, for 16-bit tensors; 64 and 128 measured on an H200 (4,096 and 16,384 rows)."""
+FORWARD_BY_POINTERS = FORWARD | {256: AttentionPlan(64, 64, 8, 2)}
 FORWARD_FLOAT32 = {
-    16: AttentionPlan(64, 32, 4, 2),
-    32: AttentionPlan(64, 32, 4, 2),
-    64: AttentionPlan(64, 32, 4, 2),
-    128: AttentionPlan(32, 32, 4, 2),
-    256: AttentionPlan(16, 32, 4, 1),
+    16: AttentionPlan(64, 32, 8, 2),
+    32: AttentionPlan(64, 32, 8, 2),
+    64: AttentionPlan(64, 32, 8, 2),
+    128: AttentionPlan(32, 32, 8, 1),
+    256: AttentionPlan(16, 32, 8, 1),
 }
 
 BY_KEYS = {
     16: AttentionPlan(64, 128, 8, 3),
     32: AttentionPlan(64, 128, 8, 3),
     64: AttentionPlan(64, 128, 8, 3),
-    128: AttentionPlan(64, 128, 8, 2),
+    128: AttentionPlan(32, 128, 8, 2),
     256: AttentionPlan(32, 64, 8, 2),
 }
-"""Of the backward pass over blocks of keys, for 16-bit tensors."""
+"""Of the backward pass over blocks of keys, for 16-bit tensors; larger tiles spill registers when causal."""
+BY_KEYS_BY_POINTERS = BY_KEYS | {128: AttentionPlan(16, 128, 8, 2), 256: AttentionPlan(16, 32, 8, 2)}
 BY_QUERIES = {
     16: AttentionPlan(128, 64, 8, 3),
     32: AttentionPlan(128, 64, 8, 3),
@@ -69,9 +73,9 @@ BY_QUERIES = {
     256: AttentionPlan(64, 32, 8, 2),
 }
 BACKWARD_FLOAT32 = {
-    16: AttentionPlan(32, 32, 4, 2),
-    32: AttentionPlan(32, 32, 4, 2),
-    64: AttentionPlan(32, 32, 4, 2),
+    16: AttentionPlan(16, 32, 4, 1),
+    32: AttentionPlan(16, 32, 4, 1),
+    64: AttentionPlan(16, 32, 4, 1),
     128: AttentionPlan(16, 32, 4, 1),
     256: AttentionPlan(16, 16, 8, 1),
 }
@@ -88,27 +92,32 @@ def plan_forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, wo
     Args:
         work: scores that are computed, masked ones included
     """
-    width = head_block(max(query.shape[-1], value.shape[-1]))
-    plan = (FORWARD_FLOAT32 if query.dtype.itemsize > 2 else FORWARD)[width]
-    return chosen(plan, work, query, key, value)
+    return chosen(FORWARD, FORWARD_BY_POINTERS, FORWARD_FLOAT32, work, [query, key, value])
 
 
 def plan_keys(tensors: list[torch.Tensor], work: int) -> AttentionPlan:
     """The plan of the backward pass over blocks of keys, for query, key, value and the output's gradient."""
-    width = head_block(max(tensors[0].shape[-1], tensors[2].shape[-1]))
-    return chosen((BACKWARD_FLOAT32 if tensors[0].dtype.itemsize > 2 else BY_KEYS)[width], work, *tensors)
+    return chosen(BY_KEYS, BY_KEYS_BY_POINTERS, BACKWARD_FLOAT32, work, tensors)
 
 
 def plan_queries(tensors: list[torch.Tensor], work: int) -> AttentionPlan:
     """The same over blocks of queries."""
+    return chosen(BY_QUERIES, BY_QUERIES, BACKWARD_FLOAT32, work, tensors)
+
+
+def chosen(
+    plans: Plans, plans_by_pointers: Plans, plans_float32: Plans, work: int, tensors: list[torch.Tensor]
+) -> AttentionPlan:
+    """The plan for query, key, value and more, with tensor descriptors where they can be had and there is work enough.
+
+    Products of float32 are computed outside of the tensor cores, in registers, where descriptors only cost some.
+    """
     width = head_block(max(tensors[0].shape[-1], tensors[2].shape[-1]))
-    return chosen((BACKWARD_FLOAT32 if tensors[0].dtype.itemsize > 2 else BY_QUERIES)[width], work, *tensors)
-
-
-def chosen(plan: AttentionPlan, work: int, *tensors: torch.Tensor) -> AttentionPlan:
-    """A plan with tensor descriptors where there is work enough, and smaller tiles where there are few rows."""
-    is_tma = work >= LARGE_WORK and all(takes_descriptor(each) for each in tensors)
-    return AttentionPlan(plan.block_m, plan.block_n, plan.num_warps, plan.num_stages, is_tma)
+    if tensors[0].dtype == torch.float32:
+        return plans_float32[width]
+    if work >= LARGE_WORK and all(takes_descriptor(each) for each in tensors):
+        return replace(plans[width], is_tma=True)
+    return plans_by_pointers[width]
 
 
 @dataclass(frozen=True)
