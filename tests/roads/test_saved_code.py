@@ -153,14 +153,21 @@ def test_code_that_was_cut_off_says_where(h200_code: Path) -> None:
         observe_code(text[: text.index("tl.program_id")], "theirs.py")
 
 
-def test_what_older_torch_asserts_of_a_library_calls_result_is_read_too() -> None:
-    """torch 2.11 writes no operator's name behind the strides, 2.13 does."""
+def test_what_each_torch_asserts_of_a_library_calls_result_is_read() -> None:
+    """torch 2.11 writes no operator's name behind the strides, 2.13 does, and 2.14 has a call of another name."""
     query = "bf16[2,4,128,64]"
     graph = capture(attend, parse_inputs(f"{query},{query},{query}"), target("h200"))
-    new = graph.regions[0].code
-    old, changed = re.subn(r"(assert_size_stride\(\w+, \([^)]*\), \([^)]*\)), '[^']*'\)", r"\1)", new)
-    assert changed >= 1
-    kernels = [
-        [(k.name, k.bytes, k.reads, k.writes) for k in observe_code(code, "x.py").kernels] for code in (new, old)
-    ]
-    assert kernels[0] == kernels[1]
+    own = graph.regions[0].code
+    asserted = re.compile(
+        r"assert_(?:size_stride|tensor_metadata)\((\w+, \([^)]*\), \([^)]*\))"
+        r"(?:, torch\.\w+)?(?:, '(?!input')[^']*')?\)"
+    )
+    forms = (
+        r"assert_size_stride(\1)",
+        r"assert_size_stride(\1, 'torch.ops.aten.f.default')",
+        r"assert_tensor_metadata(\1, torch.bfloat16, 'torch.ops.aten.f.default')",
+    )
+    codes = [own, *(asserted.sub(form, own) for form in forms)]
+    assert len(set(codes)) >= 3
+    kernels = [[(k.name, k.bytes, k.reads, k.writes) for k in observe_code(code, "x.py").kernels] for code in codes]
+    assert all(each == kernels[0] for each in kernels)

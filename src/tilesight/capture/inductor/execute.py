@@ -56,12 +56,17 @@ class _ForCpu(ast.NodeTransformer):
         return None if names & _REPLACED_NAMES else self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        """An extern call's result may lie otherwise on the CPU: laid out anew where its strides are asserted."""
+        """An extern call's result may lie otherwise on the CPU: laid out anew where its strides are asserted.
+
+        With the operator's name in torch 2.13, and with the dtype before it in 2.14, which names inputs so too.
+        """
         match node.value:
-            case ast.Call(func=ast.Name(id="assert_size_stride"), args=[ast.Name(id=name), _, _, *operator]) if (
-                operator
-            ):
-                call = ast.Call(ast.Name("_laid_out", ast.Load()), node.value.args, [])
+            case ast.Call(
+                func=ast.Name(id="assert_size_stride" | "assert_tensor_metadata"),
+                args=[ast.Name(id=name), _, _, *_, ast.Constant(value=str(operator))],
+            ) if operator != "input":
+                arguments = [*node.value.args[:3], node.value.args[-1]]
+                call = ast.Call(ast.Name("_laid_out", ast.Load()), arguments, [])
                 return ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], call), node)
             case _:
                 return self.generic_visit(node)

@@ -26,7 +26,7 @@ _TRITON_DTYPES = {
 }  # fmt: skip
 _BOUND = re.compile(r"index out of bounds: 0 <= \w+ < (\d+)")
 _VIEW = re.compile(r"^\s*(\w+) = (?:reinterpret_tensor\((\w+), .*\)|(\w+))(?:;.*|\s*#.*)?$", re.MULTILINE)
-_ASSERT = re.compile(r"^\s*assert_size_stride\((\w+), (\([^)]*\)), (\([^)]*\))", re.MULTILINE)
+_ASSERT = re.compile(r"^\s*assert_(?:size_stride|tensor_metadata)\((\w+), (\([^)]*\)), (\([^)]*\))", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -131,8 +131,11 @@ class _CallReader:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._assignment(name, value)
             case ast.Expr(
-                value=ast.Call(func=ast.Name(id="assert_size_stride"), args=[ast.Name(id=name), shape, strides, *_])
-            ):  # torch 2.13 adds the operator's name
+                value=ast.Call(
+                    func=ast.Name(id="assert_size_stride" | "assert_tensor_metadata"),
+                    args=[ast.Name(id=name), shape, strides, *_],
+                )
+            ):  # torch 2.13 adds the operator's name, 2.14 the dtype before it
                 self._laid_out(name, shape, strides)
             case ast.Expr(value=ast.Call() as call):
                 self._call(call, result=None)
