@@ -53,9 +53,14 @@ def launch(
     dw.zero_()
     db.zero_()
     step = rows_of_chunk(x.shape[0], w.shape[0])
+    held = x.new_empty(min(step, x.shape[0]), w.shape[0])
     for first in range(0, x.shape[0], step):
         part = slice(first, first + step)
-        logits = torch.mm(x[part], w.t()) if bias is None else torch.addmm(bias, x[part], w.t())
+        logits = held[: x[part].shape[0]]
+        if bias is None:
+            torch.mm(x[part], w.t(), out=logits)
+        else:
+            torch.addmm(bias, x[part], w.t(), out=logits)
         grad = logits if any(wants) else None
         run_into(logits, target[part], counted, ignored, smoothing, z_loss, loss[part], grad)
         if scale is not None:
