@@ -41,8 +41,9 @@ def inputs_of(heads: tuple[int, int], lengths: tuple[int, int], head: int, dtype
     return [draw(shape, dtype, seed) for seed, shape in enumerate(shapes)]
 
 
-def plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """Attention as its formula says, for masks without empty rows."""
+def plain(*given: torch.Tensor) -> torch.Tensor:
+    """Attention as its formula says, of query, key, value and what is seen, where every query sees a key."""
+    query, key, value, seen = given
     group = query.shape[1] // key.shape[1]
     scores = query @ key.repeat_interleave(group, 1).mT * query.shape[-1] ** -0.5
     weights = scores.masked_fill(~seen, float("-inf")).softmax(-1)

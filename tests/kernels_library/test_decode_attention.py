@@ -43,7 +43,8 @@ def reference(
 
 
 def assert_near(got: torch.Tensor, inputs: Given) -> None:
-    wanted = reference(*(each.double() for each in inputs[:3]), *inputs[3:])
+    query, key, value = (each.double() for each in inputs[:3])
+    wanted = reference(query, key, value, *inputs[3:])
     verdict = judge(got, [wanted])
     assert got.dtype == inputs[0].dtype and verdict.ok, verdict
 

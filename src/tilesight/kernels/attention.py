@@ -45,6 +45,7 @@ from tilesight.kernels.attention_plan import (
     source_of,
 )
 from tilesight.kernels.operators import define, needs_gradient
+from tilesight.kernels.references import torch_when_transformed
 
 
 @triton.jit
@@ -119,7 +120,7 @@ def attention_forward(
     q_first = 0
     k_first = 0
     if SEQUENCES > 0:
-        sequence, block = sequence_of(block, q_starts_ptr, sequences, BLOCK_M, SEQUENCES)
+        sequence, block = sequence_of(block, q_starts_ptr, sequences, BLOCK_M, SEQUENCES)  # pyright: ignore[reportGeneralTypeIssues]
         q_first, queries = rows_of(q_starts_ptr, sequence, sequences, queries)
         k_first, keys = rows_of(k_starts_ptr, sequence, sequences, keys)
     if RIGHT:
@@ -266,6 +267,7 @@ class _Attention(torch.autograd.Function):
         return (*grads, *(None,) * 6)
 
 
+@torch_when_transformed
 def attention(
     query: torch.Tensor,
     key: torch.Tensor,

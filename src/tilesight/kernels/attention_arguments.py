@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from tilesight.kernels.attention_plan import LARGEST_HEAD, UNBOUNDED
@@ -62,9 +64,11 @@ def four_axes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor[(None,) * (4 - tensor.ndim)]
 
 
-def window_bounds(window: tuple[int, int] | None, is_causal: bool) -> tuple[int, int]:
+def window_bounds(window: Any, is_causal: bool) -> tuple[int, int]:
     """(left, right): how many keys before and after its own place a query sees.
 
+    Args:
+        window: a pair of numbers, or None
     Raises: ValueError: for a window that is no pair of numbers from −1
     """
     sides = (-1, -1) if window is None else tuple(window)

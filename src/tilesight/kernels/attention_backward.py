@@ -144,7 +144,7 @@ def attention_backward_keys(
     q_first = 0
     k_first = 0
     if SEQUENCES > 0:
-        sequence, block = sequence_of(block, k_starts_ptr, sequences, BLOCK_N, SEQUENCES)
+        sequence, block = sequence_of(block, k_starts_ptr, sequences, BLOCK_N, SEQUENCES)  # pyright: ignore[reportGeneralTypeIssues]
         q_first, queries = rows_of(q_starts_ptr, sequence, sequences, queries)
         k_first, keys = rows_of(k_starts_ptr, sequence, sequences, keys)
     start = block * BLOCK_N
@@ -235,7 +235,7 @@ def attention_backward_queries(
     q_first = 0
     k_first = 0
     if SEQUENCES > 0:
-        sequence, block = sequence_of(block, q_starts_ptr, sequences, BLOCK_M, SEQUENCES)
+        sequence, block = sequence_of(block, q_starts_ptr, sequences, BLOCK_M, SEQUENCES)  # pyright: ignore[reportGeneralTypeIssues]
         q_first, queries = rows_of(q_starts_ptr, sequence, sequences, queries)
         k_first, keys = rows_of(k_starts_ptr, sequence, sequences, keys)
     if RIGHT:

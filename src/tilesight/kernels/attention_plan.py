@@ -83,7 +83,7 @@ BACKWARD_FLOAT32 = {
 
 def head_block(head: int) -> int:
     """Columns of a tile for heads of that size."""
-    return max(16, triton.next_power_of_2(head))
+    return max(16, int(triton.next_power_of_2(head)))
 
 
 def plan_forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, work: int) -> AttentionPlan:
