@@ -21,6 +21,7 @@ import triton.language as tl
 from tilesight.kernels.attention_arguments import in_autocast, require_decoding
 from tilesight.kernels.attention_plan import LOG2_E, LOWEST, DecodePlan, head_block, plan_decode, precision_of
 from tilesight.kernels.operators import define, needs_gradient
+from tilesight.kernels.references import torch_when_transformed
 
 
 @triton.jit
@@ -177,6 +178,7 @@ operator = define(
 )
 
 
+@torch_when_transformed
 def decode_attention(
     query: torch.Tensor,
     key_cache: torch.Tensor,

@@ -221,3 +221,58 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
 }
+
+
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    window: tuple[int, int] | None = None,
+    cu_seqlens: torch.Tensor | None = None,
+    cu_seqlens_key: torch.Tensor | None = None,
+) -> torch.Tensor:
+    sequence, place = _places(query, cu_seqlens)
+    sequence_key, place_key = _places(key, cu_seqlens if cu_seqlens_key is None else cu_seqlens_key)
+    ahead = place_key[None, :] - place[:, None]
+    left, right = (-1, -1) if window is None else window
+    seen = (sequence[:, None] == sequence_key[None, :]) & (sequence >= 0)[:, None]
+    seen = seen if left < 0 else seen & (ahead >= -left)
+    seen = seen if right < 0 else seen & (ahead <= right)
+    seen = seen & (ahead <= 0) if is_causal else seen
+    bias = torch.zeros((), dtype=query.dtype, device=query.device)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        seen = seen & attn_mask
+    elif attn_mask is not None:
+        bias = attn_mask.to(query.dtype)
+    mask = torch.where(seen, bias, float("-inf"))
+    out = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, scale=scale, enable_gqa=enable_gqa)
+    return torch.where(seen.any(-1, keepdim=True), out, torch.zeros_like(out))
+
+
+def _places(tensor: torch.Tensor, starts: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of each row of [..., rows, head] its sequence, −1 for none, and its place in it."""
+    row = torch.arange(tensor.shape[-2], device=tensor.device)
+    if starts is None:
+        return torch.zeros_like(row), row
+    sequence = torch.searchsorted(starts.to(row.dtype), row, right=True) - 1
+    return torch.where(row < starts[-1], sequence, -1), row - starts[sequence]
+
+
+def decode_attention(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    block_table: torch.Tensor,
+    lengths: torch.Tensor,
+    scale: float | None = None,
+) -> torch.Tensor:
+    key, value = (cache[block_table.long()].flatten(1, 2).transpose(1, 2) for cache in (key_cache, value_cache))
+    seen = (torch.arange(key.shape[2], device=query.device) < lengths[:, None])[:, None, None, :]
+    out = F.scaled_dot_product_attention(query.unsqueeze(2), key, value, seen, scale=scale, enable_gqa=True).squeeze(2)
+    return torch.where((lengths > 0)[:, None, None], out, torch.zeros_like(out))
