@@ -11,7 +11,7 @@ import numpy as np
 from tilesight.engine.communication import LOADS, UPDATES
 from tilesight.engine.registry import where_of
 from tilesight.engine.turns import bytes_of
-from tilesight.engine.values import Mask
+from tilesight.engine.values import Array, Mask
 from tilesight.errors import EndlessLoopError
 from tilesight.ir.module import Operation, Value
 
@@ -90,5 +90,7 @@ class Watch:
 
 def _of_programs(value: Any, active: Mask | None) -> Any:
     """Those of a value's lanes that active programs have: what the others carry is never used again."""
-    has_all = active is None or not isinstance(value, np.ndarray) or len(value) != len(active)
-    return value if has_all else value[active]
+    if active is None or not isinstance(value, np.ndarray):
+        return value
+    array: Array = value
+    return array if len(array) != len(active) else array[active]
