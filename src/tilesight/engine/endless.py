@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -92,5 +92,5 @@ def _of_programs(value: Any, active: Mask | None) -> Any:
     """Those of a value's lanes that active programs have: what the others carry is never used again."""
     if active is None or not isinstance(value, np.ndarray):
         return value
-    array: Array = value
+    array = cast(Array, value)
     return array if len(array) != len(active) else array[active]
