@@ -281,6 +281,24 @@ def other_branch(x, y, n, m, BLOCK: tl.constexpr):
         tl.store(y + row, 1.0, mask=row < m)
 
 
+@triton.jit
+def loaded_where_columns_are(x, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
+    columns = tl.arange(0, BLOCK)
+    if COLUMNS < BLOCK:
+        values = tl.load(x + columns, mask=columns < COLUMNS, other=0.0)
+    else:
+        values = tl.load(x + columns)
+    return values
+
+
+@triton.jit
+def masked_where_it_is_needed(x, y, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
+    """With fewer columns the two comparisons are one, which stands under the place of the first."""
+    values = loaded_where_columns_are(x, COLUMNS, BLOCK)
+    columns = tl.arange(0, BLOCK)
+    tl.store(y + columns, values, mask=columns < COLUMNS)
+
+
 @pytest.mark.parametrize(
     ("kernel", "arguments"),
     [
@@ -296,6 +314,7 @@ def other_branch(x, y, n, m, BLOCK: tl.constexpr):
         (hashed, BLOCKED),
         (twice_through_a_helper, BLOCKED),
         (other_branch, {**BLOCKED, "m": 7}),
+        (masked_where_it_is_needed, {"x": X, "y": Y, "COLUMNS": 256, "BLOCK": 256}),
     ],
 )
 def test_a_mask_that_another_shape_needs_is_quiet(kernel: Any, arguments: dict[str, Any]) -> None:

@@ -277,14 +277,17 @@ def test_bad_masks_and_sequences() -> None:
 
 @CAUSAL
 def test_no_finding(is_causal: bool) -> None:
-    """Of strided tensors dense copies are taken: what is compiled is then always the same."""
+    """The gradients too. Of strided tensors dense copies are taken: what is compiled is then always the same."""
 
-    def hand(*tensors: torch.Tensor) -> torch.Tensor:
-        return attention(*(each.contiguous() for each in tensors), is_causal=is_causal)
+    def gradients(function: Any) -> Any:
+        def both(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            with torch.enable_grad():
+                leaves = [each.contiguous().detach().requires_grad_() for each in tensors]
+                out = function(*leaves, is_causal=is_causal)
+                return (out.detach(), *torch.autograd.grad(out.square().sum(), leaves))
 
-    case = Case(
-        eager=lambda *tensors: torch_attention(*tensors, is_causal=is_causal),
-        hand=hand,
-        inputs=",".join(["bf16[1,1,40,16]"] * 3),
-    )
+        return both
+
+    inputs = ",".join(["bf16[1,1,40,16]"] * 3)
+    case = Case(eager=gradients(torch_attention), hand=gradients(attention), inputs=inputs)
     assert_no_finding(case, shapes="1,1,40,16")

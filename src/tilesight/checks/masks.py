@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePath
@@ -62,7 +62,8 @@ def _proven_in_all(
     seen = 0
     for variant in variants():
         seen += 1
-        proven = {place: use for place, use in proven.items() if place not in _doubtful_places(variant)}
+        other = _judged(variant)
+        proven = {place: uses for place, uses in proven.items() if not _is_doubtful(place, uses, other)}
         if not proven:
             return {}
     return {} if has_constants and not seen else proven
@@ -75,6 +76,37 @@ class _Use:
     comparison: Operation
     access: Operation
     parts: tuple[Place | None, ...]
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What a module's masks are made of.
+
+    Attributes:
+        proven: uses of comparisons that hold, by the comparison's place
+        doubtful: places of comparisons that are not proven somewhere
+        masks: for each place of an access the masks it has, each as the places of its parts that are not proven
+            and the places of all its parts
+    """
+
+    proven: dict[Place, list[_Use]]
+    doubtful: set[Place]
+    masks: dict[Place, list[tuple[set[Place], set[Place | None]]]]
+
+
+def _is_doubtful(place: Place, uses: Sequence[_Use], other: _Judged) -> bool:
+    """Whether a comparison may be needed in another variant of its module.
+
+    There it may stand under the place of an equal comparison that came before it, as only one of the two is kept:
+    where it is missing from the mask, something that is new in the mask and not proven may be it.
+    """
+    if place in other.doubtful:
+        return True
+    return any(
+        place not in all_parts and not_proven - set(use.parts)
+        for use in uses
+        for not_proven, all_parts in other.masks.get(_place_of(use.access.location), ())
+    )
 
 
 def _findings(proven: dict[Place, list[_Use]], launch: Launch) -> list[Finding]:
@@ -104,32 +136,31 @@ def _finding(file: str, line: int, uses: list[_Use], proven: Collection[Place | 
 
 def _proven_places(module: Module) -> dict[Place, list[_Use]]:
     """The source positions of comparisons that hold wherever a mask uses them."""
-    proven, doubtful = _judged(module)
-    return {place: uses for place, uses in proven.items() if place not in doubtful}
-
-
-def _doubtful_places(module: Module) -> set[Place]:
-    return _judged(module)[1]
+    judged = _judged(module)
+    return {place: uses for place, uses in judged.proven.items() if place not in judged.doubtful}
 
 
 @lru_cache(maxsize=64)
-def _judged(module: Module) -> tuple[dict[Place, list[_Use]], set[Place]]:
-    """Comparisons of masks by their position: those that are proven, and those that are not."""
+def _judged(module: Module) -> _Judged:
     judge = _Judge(flow_of(module), Intervals(module))
     proven: dict[Place, list[_Use]] = {}
     doubtful: set[Place] = set()
+    masks: dict[Place, list[tuple[set[Place], set[Place | None]]]] = {}
     for access in module.walk():
         for mask in access.operand_segments.get("mask", ()):
             parts = list(judge.parts(mask))
             places = tuple(None if part is None else _place_of(part.location) for part in parts)
+            not_proven: set[Place] = set()
             for part, place in zip(parts, places, strict=True):
                 if part is None or place is None:
                     continue
                 if judge.holds(part):
                     proven.setdefault(place, []).append(_Use(part, access, places))
                 else:
-                    doubtful.add(place)
-    return proven, doubtful
+                    not_proven.add(place)
+            doubtful |= not_proven
+            masks.setdefault(_place_of(access.location), []).append((not_proven, set(places)))
+    return _Judged(proven, doubtful, masks)
 
 
 def _place_of(location: Location) -> Place:
