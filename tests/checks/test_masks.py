@@ -284,11 +284,7 @@ def other_branch(x, y, n, m, BLOCK: tl.constexpr):
 @triton.jit
 def loaded_where_columns_are(x, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
     columns = tl.arange(0, BLOCK)
-    if COLUMNS < BLOCK:
-        values = tl.load(x + columns, mask=columns < COLUMNS, other=0.0)
-    else:
-        values = tl.load(x + columns)
-    return values
+    return tl.load(x + columns, mask=columns < COLUMNS, other=0.0) if COLUMNS < BLOCK else tl.load(x + columns)
 
 
 @triton.jit

@@ -219,3 +219,19 @@ def test_a_block_pointer_takes_no_other(largest: bool, hint: str) -> None:
     (found,) = trace(find_undefined, sum_through_a_block_pointer, (2,), **arguments)
     assert found.hint == hint
     assert "the load of x has no padding_option=; they reach a store" in found.message
+
+
+@triton.jit
+def counted(x, out, n, MASKED: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    values = tl.load(x + i, mask=i < n)
+    mask = i < n if MASKED else i >= 0
+    tl.store(out + tl.arange(0, 16), tl.histogram(values, 16, mask=mask))
+
+
+def test_a_histogram_does_not_count_the_lanes_that_its_mask_leaves_out() -> None:
+    x, out = torch.arange(20, dtype=torch.int32) % 16, torch.zeros(16, dtype=torch.int32)
+    assert trace(find_undefined, counted, (1,), x=x, out=out, n=20, MASKED=True, BLOCK=32) == []
+    assert torch.equal(out.long(), torch.bincount(x, minlength=16))
+    (found,) = trace(find_undefined, counted, (1,), x=x, out=out, n=20, MASKED=False, BLOCK=32)
+    assert (found.line, found.lanes) == (line_with(counted, "values = "), (20, 31))

@@ -14,7 +14,7 @@ import triton.language as tl
 from tilesight import Case, check
 
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
-# pyright: reportOperatorIssue=false
+# pyright: reportOperatorIssue=false, reportCallIssue=false
 
 
 def marked(function: Any) -> int:
@@ -210,3 +210,45 @@ def test_floats_that_repeat_are_numbers_like_others() -> None:
     (found,) = check(Case(scaled_eagerly, scaled, "f32[40]"), shapes="40", dtypes="f32").findings
     assert (found.kind, found.level, found.line) == ("nan-origin", "error", marked(scale))
     assert found.case.endswith("x expanded (stride 0)")
+
+
+@triton.jit
+def scaled_rows(x, y, columns, x_row, x_column, y_row, y_column, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    values = tl.load(x + row * x_row + c * x_column, mask=c < columns, other=0.0)  # here
+    values -= tl.max(values, 0)
+    tl.store(y + row * y_row + c * y_column, values, mask=c < columns)
+
+
+def into_one_that_lies_alike(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    scaled_rows[(x.shape[0],)](x, y, x.shape[1], *x.stride(), x.shape[1], 1, BLOCK=32)
+    return y
+
+
+def from_one_that_is_taken_to_be_dense(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    scaled_rows[(x.shape[0],)](x, y, x.shape[1], x.shape[1], 1, *y.stride(), BLOCK=32)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("launch", "tensor", "offset", "hint"),
+    [
+        (
+            into_one_that_lies_alike,
+            "y",
+            2,
+            "make y contiguous (torch.empty_like keeps x's strides), or pass y.stride()",
+        ),
+        (from_one_that_is_taken_to_be_dense, "x", 0, "pass x.stride() to the kernel for its offsets, or"),
+    ],
+)
+def test_of_the_input_and_a_result_that_lies_alike_the_one_whose_strides_are_not_followed(
+    launch: Any, tensor: str, offset: int, hint: str
+) -> None:
+    case = Case(eager=lambda x: x - x.amax(1, keepdim=True), hand=launch, inputs="f32[12,20]")
+    (found,) = check(case, shapes="12,20", dtypes="f32").findings
+    assert (found.kind, found.tensor, found.line) == ("stride", tensor, marked(scaled_rows) + offset)
+    assert found.hint.startswith(hint)

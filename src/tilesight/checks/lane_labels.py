@@ -95,8 +95,15 @@ def join_lanes(step: Step) -> Labels:
 
 
 def join_everything(step: Step) -> list[Labels]:
-    """For operations that mix lanes in ways of their own: the largest label of all lanes, in every lane."""
-    most = max(int(each.max()) for each in step.labels if each is not None)
+    """For operations that mix lanes in ways of their own: the largest label of all lanes, in every lane.
+
+    Of a histogram with a mask, of the lanes that are counted.
+    """
+    labels = list(step.labels)
+    if step.operation.name == "tt.histogram" and len(step.operands) > 1:
+        counted = full_value(step.operands[1], step.operation.operands[1])
+        labels[0] = np.where(counted, full_labels(labels[0], step.operation.operands[0]), np.int16(0))
+    most = max(int(each.max()) for each in labels if each is not None)
     ranks = (1 + len(block_shape(value.type)) for value in step.operation.results)
     return [np.full((1,) * rank, most, np.int16) for rank in ranks]
 

@@ -19,6 +19,7 @@ from tilesight.kernels.elements import NUM_WARPS, as_lines, plan_spans, span_of
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import FLOATS, define, like_first, needs_gradient
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_split import HINT
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -110,6 +111,7 @@ class _AddRelu(torch.autograd.Function):
         return dx, dx
 
 
+@remembered
 @torch_when_transformed
 def add(input: torch.Tensor, other: torch.Tensor | float, *, alpha: float = 1) -> torch.Tensor:
     """input + alpha · other, as `torch.add`; with gradients.
@@ -130,6 +132,7 @@ def add(input: torch.Tensor, other: torch.Tensor | float, *, alpha: float = 1) -
     return _Add.apply(x, y, float(alpha)) if needs_gradient(x, y) else forward_operator(x, y, float(alpha), False)
 
 
+@remembered
 @torch_when_transformed
 def add_relu(input: torch.Tensor, other: torch.Tensor | float) -> torch.Tensor:
     """relu(input + other) in one pass, NaN stays NaN; with gradients. Arguments and errors as `add`."""

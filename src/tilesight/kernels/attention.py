@@ -14,6 +14,7 @@ tensors' dtype and are summed in float32; exp(s − maximum) is rounded to that 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,13 +40,14 @@ from tilesight.kernels.attention_plan import (
     key_bounds,
     load_rows,
     plan_forward,
-    precision_of,
     rows_of,
     sequence_of,
     source_of,
 )
-from tilesight.kernels.operators import define, needs_gradient
+from tilesight.kernels.launching import launcher
+from tilesight.kernels.operators import define, float32_precision, needs_gradient, precision_of
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 
 
 @triton.jit
@@ -214,7 +216,7 @@ def launch_plan(
     kind = 0 if bias is None else 1 if bias.dtype == torch.bool else 2
     shape = 0 if q_starts is None else triton.next_power_of_2(max(1, sequences))
     edges = has_left or has_right or kind > 0 or shape > 0 or keys % plan.block_n != 0
-    attention_forward[(blocks * batch * heads,)](
+    launcher(attention_forward, (blocks * batch * heads,))(
         source_of(query, plan.block_m, plan.is_tma), source_of(key, plan.block_n, plan.is_tma),
         source_of(value, plan.block_n, plan.is_tma), out, lse, query if bias is None else bias, q_starts, k_starts,
         blocks, heads, heads // key.shape[1], queries, keys, sequences, scale * LOG2_E, left, right,
@@ -250,6 +252,7 @@ operator = define(
     " int left, int right) -> (Tensor, Tensor)",
     launch,
     outputs,
+    float32_precision,
 )
 
 
@@ -267,6 +270,7 @@ class _Attention(torch.autograd.Function):
         return (*grads, *(None,) * 6)
 
 
+@partial(remembered, state=float32_precision)
 @torch_when_transformed
 def attention(
     query: torch.Tensor,

@@ -28,12 +28,12 @@ from tilesight.kernels.attention_plan import (
     load_rows,
     plan_keys,
     plan_queries,
-    precision_of,
     rows_of,
     sequence_of,
     source_of,
 )
-from tilesight.kernels.operators import define
+from tilesight.kernels.launching import launcher
+from tilesight.kernels.operators import define, float32_precision, precision_of
 
 DELTA_ROWS = 64
 
@@ -329,7 +329,7 @@ def delta_of(out: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
     delta = out.new_empty(out.shape[:3], dtype=torch.float32)
     if delta.numel():
         blocks = triton.cdiv(queries, DELTA_ROWS)
-        attention_delta[(blocks * batch * heads,)](
+        launcher(attention_delta, (blocks * batch * heads,))(
             out, grad, delta, blocks, heads, queries, *out.stride()[:3], *grad.stride()[:3], DELTA_ROWS, head,
             head_block(head), num_warps=4,
         )  # fmt: skip
@@ -342,7 +342,7 @@ def launch_queries(plan: AttentionPlan, dq: torch.Tensor, *given: Any) -> None:
     batch, heads, queries, _ = query.shape
     blocks = triton.cdiv(queries, plan.block_m) + (0 if q_starts is None else q_starts.numel() - 1)
     edges = key.shape[2] % plan.block_n != 0 or given[-1] < UNBOUNDED
-    attention_backward_queries[(blocks * batch * heads,)](
+    launcher(attention_backward_queries, (blocks * batch * heads,))(
         source_of(query, plan.block_m, plan.is_tma), source_of(key, plan.block_n, plan.is_tma),
         source_of(value, plan.block_n, plan.is_tma), source_of(grad, plan.block_m, plan.is_tma), lse, delta, dq,
         query if bias is None else bias, q_starts, k_starts, blocks, *numbers_of(*given), *query.stride()[:3],
@@ -357,7 +357,7 @@ def launch_keys(plan: AttentionPlan, dk: torch.Tensor, dv: torch.Tensor, *given:
     batch, kv_heads, keys, _ = key.shape
     blocks = triton.cdiv(keys, plan.block_n) + (0 if k_starts is None else k_starts.numel() - 1)
     edges = query.shape[2] % plan.block_m != 0 or given[-2] < UNBOUNDED
-    attention_backward_keys[(blocks * batch * kv_heads,)](
+    launcher(attention_backward_keys, (blocks * batch * kv_heads,))(
         source_of(query, plan.block_m, plan.is_tma), source_of(key, plan.block_n, plan.is_tma),
         source_of(value, plan.block_n, plan.is_tma), source_of(grad, plan.block_m, plan.is_tma), lse, delta, dk, dv,
         query if bias is None else bias, q_starts, k_starts, blocks, *numbers_of(*given), *query.stride()[:3],
@@ -397,4 +397,5 @@ operator = define(
     " Tensor? q_starts, Tensor? k_starts, float scale, int left, int right) -> (Tensor, Tensor, Tensor)",
     launch,
     gradients,
+    float32_precision,
 )

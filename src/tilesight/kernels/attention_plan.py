@@ -178,11 +178,6 @@ def dense_last(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
-def precision_of(dtype: torch.dtype) -> str:
-    """How products of float32 are computed: as torch's own on this setting."""
-    return "tf32" if dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest" else "ieee"
-
-
 @triton.jit
 def load_rows(
     source, batch, head, first, row, rows, stride_b, stride_h, stride_m, BLOCK: tl.constexpr, HEAD: tl.constexpr,

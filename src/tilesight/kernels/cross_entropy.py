@@ -31,6 +31,7 @@ from tilesight.kernels.elements import NUM_WARPS, plan_spans
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, require_floats, wide_dtype
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_plan import FEW_PROGRAMS, as_rows, plan_rows
 from tilesight.kernels.row_split import words_for
 
@@ -205,6 +206,7 @@ def reduced(loss: torch.Tensor, counted: torch.Tensor | None, reduction: str, dt
     return loss if loss.dtype == dtype else loss.to(dtype)
 
 
+@remembered
 @torch_when_transformed
 def cross_entropy(
     input: torch.Tensor,

@@ -18,6 +18,7 @@ from tilesight.kernels.axis import as_outer_along_inner, own_axis, places_of, pl
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_plan import plan_rows
 from tilesight.kernels.row_split import HINT, share, turn_of, words_for
 
@@ -104,6 +105,7 @@ class _Cumsum(torch.autograd.Function):
         return operator(grad_outputs[0], ctx.dim, ctx.dtype, True), None, None
 
 
+@remembered
 @torch_when_transformed
 def cumsum(input: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
     """The sum of all up to each element along an axis, as `torch.cumsum`; with a gradient.

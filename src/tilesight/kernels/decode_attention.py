@@ -14,14 +14,18 @@ Flops: 4 · head for each query head and token, far below what memory gives: bou
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import triton
 import triton.language as tl
 
 from tilesight.kernels.attention_arguments import in_autocast, require_decoding
-from tilesight.kernels.attention_plan import LOG2_E, LOWEST, DecodePlan, head_block, plan_decode, precision_of
-from tilesight.kernels.operators import define, needs_gradient
+from tilesight.kernels.attention_plan import LOG2_E, LOWEST, DecodePlan, head_block, plan_decode
+from tilesight.kernels.launching import launcher
+from tilesight.kernels.operators import define, float32_precision, needs_gradient, precision_of
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 
 
 @triton.jit
@@ -143,7 +147,7 @@ def launch_plan(
     some = query.new_empty((plan.parts, *out.shape), dtype=torch.float32) if is_split else out[None]
     lse = query.new_empty((plan.parts, sequences, heads), dtype=torch.float32) if is_split else out
     programs = sequences * kv_heads * triton.cdiv(group, plan.block_m) * plan.parts
-    decode_parts[(programs,)](
+    launcher(decode_parts, (programs,))(
         query, key_cache, value_cache, block_table, lengths, some, lse, heads, group, kv_heads, plan.parts,
         scale * LOG2_E, *query.stride()[:2], *key_cache.stride()[:3], *value_cache.stride()[:3], *block_table.stride(),
         tokens, some.stride(1), some.stride(2), some.stride(0), page, plan.block_m, plan.block_n, head,
@@ -151,7 +155,7 @@ def launch_plan(
         num_stages=plan.num_stages,
     )  # fmt: skip
     if is_split:
-        decode_sums[(sequences * heads,)](
+        launcher(decode_sums, (sequences * heads,))(
             some, lse, out, sequences * heads, plan.parts, triton.next_power_of_2(plan.parts), head_v,
             head_block(head_v), num_warps=4,
         )  # fmt: skip
@@ -175,9 +179,11 @@ operator = define(
     " float scale) -> Tensor",
     launch,
     output,
+    float32_precision,
 )
 
 
+@partial(remembered, state=float32_precision)
 @torch_when_transformed
 def decode_attention(
     query: torch.Tensor,

@@ -18,6 +18,7 @@ import triton.language as tl
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient, require_floats
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_plan import as_rows
 from tilesight.kernels.row_split import HINT, widened
 
@@ -129,6 +130,7 @@ class _Embedding(torch.autograd.Function):
         return None, backward_operator(grad_outputs[0], *ctx.saved_tensors, ctx.rows, ctx.padding), None
 
 
+@remembered
 @torch_when_transformed
 def embedding(
     input: torch.Tensor,

@@ -22,6 +22,7 @@ from tilesight.kernels.elements import NUM_WARPS, as_lines, plan_spans, require_
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, like_first, needs_gradient, require_floats
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_split import HINT, widened
 
 SILU, GELU, GELU_TANH = 0, 1, 2
@@ -125,6 +126,7 @@ class _Gated(torch.autograd.Function):
         return *backward_operator(grad_outputs[0], *ctx.saved_tensors, ctx.kind), None
 
 
+@remembered
 @torch_when_transformed
 def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     """silu(gate) · up, in one pass; with gradients.
@@ -139,6 +141,7 @@ def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     return _gated("swiglu", gate, up, SILU)
 
 
+@remembered
 @torch_when_transformed
 def geglu(gate: torch.Tensor, up: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     """gelu(gate) · up, in one pass; with gradients.

@@ -20,6 +20,7 @@ import triton.language as tl
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient, wide_dtype
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_norm, row_elements, scale_row
 from tilesight.kernels.row_split import HINT, KEPT, share, share_pair, turn_of, widened, words_for
 
@@ -318,6 +319,7 @@ class _LayerNorm(torch.autograd.Function):
         return dx, None if weight is None else dw, None if bias is None else db, None, None
 
 
+@remembered
 @torch_when_transformed
 def layer_norm(
     input: torch.Tensor,

@@ -6,14 +6,16 @@ y = activation(scale · (input · other) + bias) + residual
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TypeAlias
 
 import torch
 
 from tilesight.kernels.matmul_gradient import Form, product
 from tilesight.kernels.matmul_launch import GELU, GELU_TANH, NONE, RELU, SILU
-from tilesight.kernels.operators import FLOATS, wide_dtype
+from tilesight.kernels.operators import FLOATS, float32_precision, wide_dtype
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 ACTIVATIONS = {
@@ -29,6 +31,7 @@ ACTIVATIONS = {
 Scale: TypeAlias = "float | torch.Tensor | tuple[torch.Tensor, torch.Tensor] | None"
 
 
+@partial(remembered, state=float32_precision)
 @torch_when_transformed
 def matmul(
     input: torch.Tensor,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import triton.language as tl
 
+from tilesight.kernels.launching import launcher
 from tilesight.kernels.matmul_plan import (
     MatmulPlan,
     dense_axis,
@@ -17,13 +18,12 @@ from tilesight.kernels.matmul_plan import (
     is_wide,
     pieces,
     plan_for,
-    precision_of,
     processors_of,
     source_of,
     takes_descriptor,
 )
 from tilesight.kernels.matmul_tiles import matmul_tiles, summed_tiles
-from tilesight.kernels.operators import define, wide_dtype
+from tilesight.kernels.operators import define, float32_precision, precision_of, wide_dtype
 
 NONE, RELU, SILU, GELU, GELU_TANH = range(5)
 SUM_ROWS, SUM_COLUMNS = 4, 256
@@ -77,7 +77,7 @@ def launch_tiles(plan: MatmulPlan, a: torch.Tensor, b: torch.Tensor, behind: Beh
     launch_products(plan, a, b, Behind(parts, parts[:0]))
     columns = behind.y.shape[2]
     grid = batches * pieces(rows, SUM_ROWS) * pieces(columns, SUM_COLUMNS)
-    summed_tiles[(grid,)](
+    launcher(summed_tiles, (grid,))(
         parts, behind.y, *behind.pointers(), batches, rows, columns, behind.factor, *behind.strides(),
         SUM_ROWS, SUM_COLUMNS, plan.splits, *behind.flags(), num_warps=4,
     )  # fmt: skip
@@ -95,7 +95,7 @@ def launch_products(plan: MatmulPlan, a: torch.Tensor, b: torch.Tensor, behind: 
     tiles = pieces(rows, plan.block_m) * pieces(columns, block_n) * batches * plan.splits
     grid = min(tiles, processors_of(y)) if plan.is_persistent else tiles
     is_float8 = a.dtype.itemsize == 1
-    matmul_tiles[(grid,)](
+    launcher(matmul_tiles, (grid,))(
         source_of(a, plan.block_m, plan.block_k, is_tma), source_of(b, plan.block_k, block_n, is_tma),
         source_of(y, plan.block_m, block_n // plan.subtiles, is_tma_out), *behind.pointers(), batches, rows, columns, k,
         behind.factor, *a.stride(), *b.stride(), *behind.strides(), plan.block_m, block_n, plan.block_k, plan.group,
@@ -158,4 +158,5 @@ operator = define(
     " int kind, bool gated, bool keep, ScalarType dtype) -> (Tensor, Tensor)",
     launch,
     outputs,
+    float32_precision,
 )

@@ -169,11 +169,6 @@ def processors_of(tensor: torch.Tensor) -> int:
     return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else PROCESSORS
 
 
-def precision_of(dtype: torch.dtype) -> str:
-    """How products of float32 are computed: as torch's own on this setting, old or new."""
-    return "tf32" if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
-
-
 def takes_descriptor(tensor: torch.Tensor) -> bool:
     """Whether the GPU's tensor memory accelerator can go through [batch, rows, columns], either axis dense."""
     if tensor.numel() == 0 or 1 not in tensor.stride()[1:]:

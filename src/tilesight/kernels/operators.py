@@ -14,17 +14,22 @@ from typing import Any
 
 import torch
 
+from tilesight.kernels.remembered import implementations, remembered
+
 NAMESPACE = "tilesight"
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def define(schema: str, launch: Callable[..., Any], fake: Callable[..., Any]) -> Callable[..., Any]:
+def define(
+    schema: str, launch: Callable[..., Any], fake: Callable[..., Any], state: Callable[[], Any] | None = None
+) -> Callable[..., Any]:
     """Register an operator `tilesight::NAME`; a CPU tensor's launch runs on the engine.
 
     Args:
         schema: such as `name(Tensor x) -> Tensor`
         launch: what it does with tensors on a GPU
         fake: the same for tensors that have shapes and no data
+        state: what the launch depends on beside the arguments
     Returns: the operator
     """
     name = schema.partition("(")[0]
@@ -33,11 +38,17 @@ def define(schema: str, launch: Callable[..., Any], fake: Callable[..., Any]) ->
         with _engine():
             return launch(*args)
 
+    def launch_anywhere(*args: Any) -> Any:
+        is_cuda = any(isinstance(each, torch.Tensor) and each.is_cuda for each in args)
+        return launch(*args) if is_cuda else launch_on_engine(*args)
+
     torch.library.define(f"{NAMESPACE}::{name}", schema[len(name) :])
-    torch.library.impl(f"{NAMESPACE}::{name}", "CUDA", launch)
+    torch.library.impl(f"{NAMESPACE}::{name}", "CUDA", remembered(launch, state))
     torch.library.impl(f"{NAMESPACE}::{name}", "CPU", launch_on_engine)
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake)
-    return getattr(getattr(torch.ops, NAMESPACE), name).default
+    operator = getattr(getattr(torch.ops, NAMESPACE), name).default
+    implementations[operator] = launch_anywhere
+    return operator
 
 
 def _engine() -> contextlib.AbstractContextManager[object]:
@@ -66,6 +77,16 @@ def require_floats(name: str, *tensors: torch.Tensor | None) -> None:
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:
     """What sums over elements of a floating-point dtype are kept in: float64 for float64, else float32."""
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def float32_precision() -> str:
+    """What torch multiplies matrices of float32 in on a GPU, by the old setting or the new: "ieee" or "tf32"."""
+    return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
+
+
+def precision_of(dtype: torch.dtype) -> str:
+    """How products of a dtype are computed."""
+    return float32_precision() if dtype == torch.float32 else "ieee"
 
 
 def in_autocast_dtype(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -21,6 +21,7 @@ from tilesight.kernels.axis import as_outer_along_inner, own_axes, places_of, pl
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, needs_gradient
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_split import HINT, widened
 
 BUSY_PROGRAMS = 528
@@ -191,6 +192,7 @@ class _Max(torch.autograd.Function):
         return dy.new_zeros(ctx.shape).scatter(ctx.dim, index.unsqueeze(ctx.dim), dy), None
 
 
+@remembered
 @torch_when_transformed
 def sum(
     input: torch.Tensor,
@@ -219,6 +221,7 @@ def sum(
     return _kept(y, x, axes) if keepdim else y
 
 
+@remembered
 @torch_when_transformed
 def max(input: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The maximum along an axis and its first index, as `torch.max`; with a gradient. NaN is above all.
@@ -240,6 +243,7 @@ def max(input: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> A
     return torch.return_types.max(pair)
 
 
+@remembered
 @torch_when_transformed
 def argmax(input: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> torch.Tensor:
     """The first index of the maximum, as `torch.argmax`; dim None: in the flattened tensor. Errors as `max`."""

@@ -20,6 +20,7 @@ from tilesight.kernels.elements import require_alike
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient, wide_dtype
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_plan import RowPlan, as_rows, plan_backward, plan_norm, row_elements, scale_row
 from tilesight.kernels.row_split import HINT, KEPT, share, turn_of, widened, words_for
 
@@ -299,6 +300,7 @@ class _AddRmsNorm(torch.autograd.Function):
         return dx, dx, None if weight is None else dw, None, None
 
 
+@remembered
 @torch_when_transformed
 def rms_norm(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: torch.Tensor | None = None, eps: float | None = None
@@ -323,6 +325,7 @@ def rms_norm(
     return forward_operator(input, None, weight, columns, eps)[0]
 
 
+@remembered
 @torch_when_transformed
 def add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None = None, eps: float | None = None

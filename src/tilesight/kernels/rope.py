@@ -21,6 +21,7 @@ import triton.language as tl
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient, require_floats
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_split import HINT, widened
 
 TILE = 2048
@@ -140,6 +141,7 @@ class _Rope(torch.autograd.Function):
         return operator(grad_outputs[0], *ctx.saved_tensors, ctx.interleaved, True), None, None, None
 
 
+@remembered
 @torch_when_transformed
 def rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool = False) -> torch.Tensor:
     """Every pair of the last axis turned by the angle whose cosine and sine are given; with a gradient of x.

@@ -17,6 +17,7 @@ import triton.language as tl
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, in_autocast_dtype, like_first, needs_gradient, require_floats
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_plan import WIDE_PART, as_rows, plan_rows
 from tilesight.kernels.row_split import HINT, share, share_pair, turn_of, widened, words_for
 
@@ -201,6 +202,7 @@ class _Softmax(torch.autograd.Function):
         return softmax_backward(grad_outputs[0], y, ctx.log), None
 
 
+@remembered
 @torch_when_transformed
 def softmax(input: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> torch.Tensor:
     """exp(input) over its sum along an axis, as `torch.nn.functional.softmax`; with gradients.
@@ -217,6 +219,7 @@ def softmax(input: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
     return _along(input, dim, dtype, False)
 
 
+@remembered
 @torch_when_transformed
 def log_softmax(input: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> torch.Tensor:
     """The logarithm of `softmax`, as `torch.nn.functional.log_softmax`; arguments and errors as there."""

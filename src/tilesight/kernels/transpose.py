@@ -18,6 +18,7 @@ from tilesight.kernels.axis import own_axis
 from tilesight.kernels.launching import launcher
 from tilesight.kernels.operators import define, needs_gradient
 from tilesight.kernels.references import torch_when_transformed
+from tilesight.kernels.remembered import remembered
 from tilesight.kernels.row_split import HINT
 
 SIDE = 64
@@ -111,6 +112,7 @@ class _Transpose(torch.autograd.Function):
         return grad_outputs[0].transpose(*ctx.axes), None, None
 
 
+@remembered
 @torch_when_transformed
 def transpose(input: torch.Tensor, dim0: int, dim1: int) -> torch.Tensor:
     """The tensor with two axes swapped, as `torch.transpose(...).contiguous()`; with a gradient.

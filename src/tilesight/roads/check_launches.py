@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
+
+import numpy as np
 
 from tilesight.capture.launches import EngineSession
 from tilesight.capture.numerics import flatten
@@ -19,16 +22,20 @@ from tilesight.roads.checked_launch import CheckedLaunch
 from tilesight.roads.unlaunchable import finding_of_compile_error
 from tilesight.targets import Target
 
+MOST_OFFSETS = 4096
+"""Lanes whose offsets are compared."""
+
 
 @dataclass(frozen=True)
 class Site:
-    """A line that touches a tensor, which lies at `address`."""
+    """A line that touches a tensor, which lies at `address`; `offsets` tells the places in it that it touches first."""
 
     address: int
     tensor: str
     kind: AccessKind
     file: str
     line: int
+    offsets: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,18 @@ class _SiteListener(Listener):
     def sites(self, launch: Launch) -> tuple[Site, ...]:
         """One for each tensor and line, in the order of lines."""
         found = {
-            Site(address, name_of(access.memory), access.kind, *line_of(operation, launch))
+            Site(address, name_of(access.memory), access.kind, *line_of(operation, launch), _offsets_of(access))
             for (address, operation), access in self._seen.items()
         }
         return tuple(sorted(found, key=lambda site: (site.file, site.line, site.kind, site.address)))
+
+
+def _offsets_of(access: Access) -> int:
+    """A checksum of offsets in the tensor, of some of the lanes where there are many."""
+    assert access.memory is not None
+    addresses = np.broadcast_to(access.address, access.shape)
+    some = addresses.reshape(-1)[:: max(1, addresses.size // MOST_OFFSETS)]
+    return crc32((some - access.memory.address).tobytes())
 
 
 @dataclass

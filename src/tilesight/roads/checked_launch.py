@@ -10,6 +10,7 @@ from tilesight.checks.coverage import Output
 from tilesight.checks.descriptors import FIRST_ARCH, DescriptorRules
 from tilesight.checks.finding import Finding
 from tilesight.checks.sanitize import Sanitizer
+from tilesight.checks.wording import with_coordinates
 from tilesight.engine.launch import Launch
 from tilesight.engine.listener import Listener
 from tilesight.roads.unlaunchable import find_unlaunchable
@@ -48,11 +49,14 @@ class CheckedLaunch:
 
     def findings(self) -> list[Finding]:
         """What was found; call it once, when the launch is over."""
-        return self._refused + self._of_descriptors() + self._sanitizer.findings()
+        return self._placed(self._refused + self._of_descriptors() + self._sanitizer.findings())
 
     def findings_so_far(self) -> list[Finding]:
         """What was found when the launch stopped half-way."""
-        return self._refused + self._of_descriptors() + self._sanitizer.findings_so_far()
+        return self._placed(self._refused + self._of_descriptors() + self._sanitizer.findings_so_far())
+
+    def _placed(self, findings: list[Finding]) -> list[Finding]:
+        return [with_coordinates(each, self._launch.grid) for each in findings]
 
     def _of_descriptors(self) -> list[Finding]:
         return self._descriptors.findings(self._launch) if self._follows_descriptors else []

@@ -27,6 +27,7 @@ class InputUse:
         strides: of the input that has a layout; None for none
         site: the line that loads that input, or else stores to what is returned
         own: names of the tensors that are that input, as launches are given them
+        result: the line that stores to what is returned, if that is not contiguous
         copied_at: file and line that copies that input, if a launch stores to the copy
         is_inside: no launch touches anything of its storage that is not an element of it
     """
@@ -36,6 +37,7 @@ class InputUse:
     strides: tuple[int, ...] | None = None
     site: Site | None = None
     own: frozenset[str] = frozenset()
+    result: Site | None = None
     copied_at: tuple[str, int] | None = None
     is_inside: bool = True
 
@@ -94,6 +96,7 @@ def use_of_inputs(
         tuple(watch.view.stride()),
         observer.site_of(addresses) or observer.store_into(flatten(outputs)),
         frozenset(site.tensor for site in sites if site.address in addresses),
+        observer.store_into([each for each in flatten(outputs) if not each.is_contiguous()]),
         _place_of_stored_copy(sites, copies, addresses.start),
         watch.is_inside,
     )

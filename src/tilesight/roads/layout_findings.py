@@ -12,7 +12,7 @@ from tilesight.roads.check_launches import Site
 from tilesight.roads.matrix import Outcome
 from tilesight.roads.model import CheckedCase, Key, place
 
-Form = Literal["own", "other", "copy"]
+Form = Literal["own", "other", "copy", "result"]
 
 SIGNS_OF_LAYOUT = {
     "out-of-bounds": "lanes leave {}",
@@ -32,7 +32,7 @@ class Cause:
 
     Args:
         form: at the input's own offsets; at another tensor's, which follow the input's strides; at a copy of the input
-            that is written in its stead
+            that is written in its stead; at those of a result that lies as the input does
         tensor: whose offsets, or what is copied
         site: a line that loads or stores it
         file, line: what is to be repaired
@@ -93,7 +93,7 @@ def _cause(outcome: Outcome, twin: Outcome, signs: Sequence[Finding], others: Ma
         return copied
     is_own = any(finding.tensor in use.own for finding in signs) or not use.is_inside
     other = None if is_own else _other_cause(outcome, signs) or others.get(outcome.cell.laid_out)
-    return other or Cause("own", use.site.tensor, use.site, use.site.file, use.site.line)
+    return other or _result_cause(outcome, twin) or Cause("own", use.site.tensor, use.site, *_line_of(use.site))
 
 
 def _copied_cause(outcome: Outcome, twin: Outcome) -> Cause | None:
@@ -103,6 +103,26 @@ def _copied_cause(outcome: Outcome, twin: Outcome) -> Cause | None:
         return None
     site = twin.use.stored[index]
     return Cause("copy", site.tensor, site, *(outcome.use.copied_at or (site.file, site.line)))
+
+
+def _result_cause(outcome: Outcome, twin: Outcome) -> Cause | None:
+    """Loads of the input follow its strides, and a store to a result that has strides of its own follows none."""
+    use, plain = outcome.use, twin.use
+    if use is None or plain is None or use.result is None or use.result.tensor in use.own:
+        return None
+    offsets = {(_line_of(site), site.tensor, site.kind): site.offsets for site in plain.sites}
+
+    def follows(site: Site) -> bool:
+        return offsets.get((_line_of(site), site.tensor, site.kind)) not in (None, site.offsets)
+
+    loads = [site for site in use.sites if site.tensor in use.own and site.kind == "load"]
+    if loads and all(follows(site) for site in loads) and not follows(use.result):
+        return Cause("result", use.result.tensor, use.result, *_line_of(use.result))
+    return None
+
+
+def _line_of(site: Site) -> tuple[str, int]:
+    return site.file, site.line
 
 
 def _other_cause(outcome: Outcome, signs: Sequence[Finding]) -> Cause | None:
@@ -147,6 +167,8 @@ def _stride(outcome: Outcome, cause: Cause, signs: Sequence[Finding], is_wrong: 
 def _why(cause: Cause, name: str) -> str:
     if cause.form == "copy":
         return f": what is written in place is a copy, and {name} stays as it was"
+    if cause.form == "result":
+        return f": {cause.tensor} lies as {name} does, and its offsets do not follow its strides"
     return f": the offsets of {cause.tensor} follow {name}'s strides" if cause.form == "other" else ""
 
 

@@ -18,6 +18,7 @@ from tilesight.capture.subject import describe
 from tilesight.checks.extremes import inspect_extremes
 from tilesight.checks.finding import Finding
 from tilesight.checks.place import launch_line
+from tilesight.checks.wording import with_coordinates
 from tilesight.engine import Launch
 from tilesight.engine.binding import check_grid
 from tilesight.errors import InputError, TilesightError
@@ -95,7 +96,8 @@ class _Seen:
             return
         self.looked_at += 1
         found = [each for each in extremes.findings if each.kind in self.wanted]
-        self.findings += [replace(each, message=f"{each.message}, {self.shapes}") for each in found]
+        placed = [with_coordinates(each, launch.grid) for each in found]
+        self.findings += [replace(each, message=f"{each.message}, {self.shapes}") for each in placed]
         ran = f"{len(extremes.programs)} of {launch.programs:,} programs looked at"
         reason = "; ".join((ran, *extremes.uncovered))
         self.remarks.append(Remark(launch_line(launch), launch.kernel, self.shapes, reason=reason))
