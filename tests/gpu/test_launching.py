@@ -51,7 +51,7 @@ def test_a_session_of_the_engine_launches_nothing_that_was_kept() -> None:
     softmax(x)
     with EngineSession(is_pinned=True):
         active = driver.active
-        assert all(key[4] is not active for key in launching._kept)  # pyright: ignore[reportPrivateUsage]
+        assert all(key[5] is not active for key in launching._kept)  # pyright: ignore[reportPrivateUsage]
         softmax(x.cpu())
-        assert all(key[4] is not active for key in launching._kept)  # pyright: ignore[reportPrivateUsage]
+        assert all(key[5] is not active for key in launching._kept)  # pyright: ignore[reportPrivateUsage]
     torch.testing.assert_close(softmax(x), torch.softmax(x, -1))

@@ -218,7 +218,7 @@ def test_products_of_two_dimensions() -> None:
     (finding,), _ = look(tile_launcher(False), "bf16[4096,4096]")
     assert finding.line == line_of(copy_tiles, "place = rows")
     assert finding.message == (
-        f"rows * N: {22_796 * 94_208:,} wrapped to {22_796 * 94_208 - 2**32:,} in lane 12 of program 356; "
+        f"rows * N: {22_796 * 94_208:,} wrapped to {22_796 * 94_208 - 2**32:,} in lane 12 of program 356 (x 356, y 0); "
         f"line {line_of(copy_tiles, 'tl.store')} loads from the wrong place of x, with bf16[94208,94208]"
     )
     assert look(tile_launcher(True), "bf16[4096,4096]")[0] == []

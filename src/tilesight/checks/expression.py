@@ -35,6 +35,12 @@ def describe(operation: Operation, module: Module) -> str:
     return _Writer(operation, module).operation(operation, 0)
 
 
+def describe_operand(operation: Operation, place: int, module: Module) -> str:
+    """One operand as its author wrote it; empty where that would leave something out."""
+    written = _Writer(operation, module).value(operation.operands[place], 1)
+    return "" if "…" in written else written
+
+
 def castable(operation: Operation, module: Module) -> str:
     """The operand that its author would cast: one with a name or a program id rather than a number; empty for none."""
     if SHOWN in operation.attributes:

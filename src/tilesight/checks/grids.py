@@ -13,8 +13,8 @@ from tilesight.checks.cut_short import Shortage
 from tilesight.checks.dealing import Dealing, dealing_of, fewer_programs, programs_for
 from tilesight.checks.finding import SHOWN_PROGRAMS, Finding
 from tilesight.checks.footprint import Footprint
-from tilesight.checks.place import launch_line, line_of, name_of, variable_of
-from tilesight.checks.reach import MaskReach, Reach, has_scalar_base, loads_under, side_of_offsets
+from tilesight.checks.place import launch_line, line_of, name_of
+from tilesight.checks.reach import MaskReach, Reach, has_scalar_base, loads_under
 from tilesight.checks.shadow import ShadowRegion
 from tilesight.checks.slices import flow_of
 from tilesight.checks.unwritten import NOBODY
@@ -105,8 +105,7 @@ def _unread_tail(memory: Memory, launch: Launch, dealing: Dealing, operation: Op
 
 def _reach_text(operation: Operation, reach: Reach, launch: Launch) -> str:
     """How far the offsets that a mask compares come, and how far they might."""
-    name = variable_of(operation.operands[side_of_offsets(operation)]) or "offsets"
-    where = line_of(operation, launch)[1]
+    name, where = reach.name or "offsets", line_of(operation, launch)[1]
     return f"{name} reaches {reach.highest} where the mask in line {where} lets everything below {reach.bound} in"
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilesight.checks.expression import describe_operand
 from tilesight.checks.slices import flow_of
 from tilesight.engine.communication import ATOMICS, LOADS, STORES, UPDATES
 from tilesight.engine.listener import Executed, Listener
@@ -31,6 +32,7 @@ class Reach:
         starts: the lowest lanes of the last and of the program before it, the larger first
         lanes: of one program
         lane_step: from one lane to the next
+        name: the offsets as they are written; empty where not known
     """
 
     highest: int
@@ -38,6 +40,7 @@ class Reach:
     starts: tuple[int, ...]
     lanes: int
     lane_step: int
+    name: str = ""
 
     def joined(self, other: Reach) -> Reach:
         starts = tuple(sorted({*self.starts, *other.starts}, reverse=True)[:2])
@@ -68,6 +71,7 @@ class MaskReach(Listener):
     hears_in_any_order = True
 
     def __init__(self, module: Module) -> None:
+        self._module = module
         self._stored = _bounded_offsets(module)
         self._tiles = tile_offsets(module)
         self._sides = {**self._stored, **self._tiles}
@@ -88,15 +92,24 @@ class MaskReach(Listener):
 
     def fallen_short(self) -> dict[Operation, Reach]:
         """The comparisons of stores' masks whose offsets end before the bound."""
-        return {each: reach for each, reach in self.reached.items() if each in self._stored and reach.is_short}
+        found = {each: reach for each, reach in self.reached.items() if each in self._stored and reach.is_short}
+        return self._named(found)
 
     def tiles_fallen_short(self) -> dict[Operation, Reach]:
         """Of loads that bound adjacent tiles: the comparisons with a bound that no comparison reaches."""
         reached = {reach.bound for reach in self.reached.values() if not reach.is_short}
+        return self._named(
+            {
+                each: reach
+                for each, reach in self.reached.items()
+                if each in self._tiles and reach.is_short and reach.has_adjacent_tiles and reach.bound not in reached
+            }
+        )
+
+    def _named(self, reaches: dict[Operation, Reach]) -> dict[Operation, Reach]:
         return {
-            each: reach
-            for each, reach in self.reached.items()
-            if each in self._tiles and reach.is_short and reach.has_adjacent_tiles and reach.bound not in reached
+            each: replace(reach, name=describe_operand(each, side_of_offsets(each), self._module))
+            for each, reach in reaches.items()
         }
 
 
