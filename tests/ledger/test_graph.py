@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilesight.ledger import (
+    HandOver,
     KernelTrafficEstimate,
     Ledger,
     OpTraffic,
     RoundTrip,
     account,
+    hand_overs,
     ideal_bytes,
     moved_bytes,
     round_trips,
@@ -131,6 +133,67 @@ def test_a_reused_buffer_is_a_new_tensor() -> None:
         RoundTrip("buf0", 80, "k0", ("k1",)),
         RoundTrip("buf0", 80, "k1", ("k2",)),
     )
+
+
+def test_a_row_that_is_written_in_place_leaves_the_rest_of_the_input_to_be_read() -> None:
+    """A cache of 100 rows of 40 bytes: one is stored, then all are read; 99 of them come from the input."""
+    kernels = [
+        KernelTrafficEstimate("store", (("new", 40),), (("cache", 40),), held=(("cache", 4000),)),
+        KernelTrafficEstimate("sum", (("cache", 4000),), (("buf0", 4),)),
+    ]
+    assert round_trips(kernels, ["buf0"]) == (RoundTrip("cache", 40, "store", ("sum",)),)
+    assert hand_overs(kernels, ["buf0"]) == (HandOver("cache", 0, 1, 40, 0),)
+    ops = [
+        op("slice", {"cache": 4000}, {"row": 40}, is_view=True),
+        op("copy_", {"new": 40}, {"row": 40}),
+        op("sum", {"cache": 4000}, {"sum": 4}),
+    ]
+    assert ideal_bytes(ops, ["sum"]) == 40 + 40 + 3960 + 4
+    assert round_trips(ops, ["sum"]) == (RoundTrip("cache", 40, "copy_", ("sum",)),)
+
+
+def test_a_tensor_that_two_steps_write_in_halves_comes_from_both() -> None:
+    ops = [
+        op("left", {"out": 80}, {"out[0]": 40}, is_view=True),
+        op("right", {"out": 80}, {"out[1]": 40}, is_view=True),
+        op("exp", {"x": 40}, {"out[0]": 40}),
+        op("sin", {"x": 40}, {"out[1]": 40}),
+        op("neg", {"out": 80}, {"neg": 80}),
+        op("cos", {"out[0]": 40}, {"cos": 40}),
+    ]
+    assert round_trips(ops, ["neg", "cos"]) == (
+        RoundTrip("out", 40 + 40 + 40, "exp", ("neg", "cos")),
+        RoundTrip("out", 40 + 40, "sin", ("neg",)),
+    )
+    assert ideal_bytes(ops, ["neg", "cos"]) == 40 + 80 + 40
+    assert ideal_bytes(ops, ["out", "neg", "cos"]) == 40 + 80 + 80 + 40
+
+
+def test_parts_that_overlap_share_as_little_as_their_sizes_allow() -> None:
+    """Half of x is scaled, all but its first row are added to, all of it is read: nothing is counted twice."""
+    ops = [
+        op("half", {"x": 2048}, {"x[0]": 1024}, is_view=True),
+        op("rest", {"x": 2048}, {"x[1]": 2044}, is_view=True),
+        op("mul_", {"x[0]": 1024}, {"x[0]": 1024}),
+        op("add_", {"x[1]": 2044, "y": 2044}, {"x[1]": 2044}),
+        op("neg", {"x": 2048}, {"neg": 2048}),
+    ]
+    assert ideal_bytes(ops, ["neg"]) == 2048 + 2044 + 2048 + 2048
+    assert round_trips(ops, ["neg"]) == (
+        RoundTrip("x", 1020 + 4, "mul_", ("add_", "neg")),
+        RoundTrip("x", 2044, "add_", ("neg",)),
+    )
+
+
+def test_a_part_that_is_written_again_is_what_is_read() -> None:
+    ops = [
+        op("row", {"x": 400}, {"x[0]": 40}, is_view=True),
+        op("exp", {"y": 40}, {"x[0]": 40}),
+        op("neg_", {"x[0]": 40}, {"x[0]": 40}),
+        op("sum", {"x": 400}, {"sum": 4}),
+    ]
+    assert round_trips(ops, ["sum"]) == (RoundTrip("x", 80, "exp", ("neg_",)), RoundTrip("x", 40, "neg_", ("sum",)))
+    assert ideal_bytes(ops, ["sum"]) == 40 + 40 + 360 + 4
 
 
 @st.composite

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from tilesight.ledger.account import account
-from tilesight.ledger.graph import KernelTrafficEstimate, OpTraffic, ideal_bytes, moved_bytes, round_trips
+from tilesight.ledger.graph import (
+    HandOver,
+    KernelTrafficEstimate,
+    OpTraffic,
+    hand_overs,
+    ideal_bytes,
+    moved_bytes,
+    round_trips,
+)
 from tilesight.ledger.model import AccessRow, Bytes, KernelTraffic, Ledger, RoundTrip
 from tilesight.ledger.traffic import TrafficListener
 
 __all__ = [
     "AccessRow",
     "Bytes",
+    "HandOver",
     "KernelTraffic",
     "KernelTrafficEstimate",
     "Ledger",
@@ -17,6 +26,7 @@ __all__ = [
     "RoundTrip",
     "TrafficListener",
     "account",
+    "hand_overs",
     "ideal_bytes",
     "moved_bytes",
     "round_trips",

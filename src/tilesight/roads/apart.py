@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilesight.capture.inductor.graph import Call, CompiledGraph, CompiledRegion, Unfused
-from tilesight.ledger.graph import KernelTrafficEstimate
+from tilesight.ledger.graph import KernelTrafficEstimate, hand_overs
 from tilesight.roads.behind import NodesBehind, group_of_each_call
 from tilesight.roads.model import NotFused
 from tilesight.roads.region_ledger import estimates, global_names
@@ -115,22 +115,20 @@ def _handed_on(
     region: CompiledRegion, steps: Sequence[KernelTrafficEstimate | None]
 ) -> dict[tuple[int, int], _Between]:
     """By (writer, reader): the tensors that the one stores and the other loads."""
-    writers: dict[str, int] = {}
-    readers: dict[tuple[str, int], list[int]] = {}
-    for number, call in enumerate(region.calls):
-        for name in call.reads:
-            if name in writers:
-                readers.setdefault((name, writers[name]), []).append(number)
-        writers |= dict.fromkeys(call.writes, number)
+    known = [
+        step or KernelTrafficEstimate(call.kernel, _without_bytes(call.reads), _without_bytes(call.writes))
+        for step, call in zip(steps, region.calls, strict=True)
+    ]
     found: dict[tuple[int, int], _Between] = {}
-    for (name, writer), loading in readers.items():
-        is_kept = len(loading) > 1 or (name in region.outputs and writers[name] == writer)
-        for reader in loading:
-            count = _bytes_read(steps[reader], name)
-            stored = 0 if is_kept else _bytes_written(steps[writer], name)
-            total = None if count is None or stored is None else count + stored
-            found.setdefault((writer, reader), _Between()).add(name, total)
+    for each in hand_overs(known, region.outputs):
+        is_known = steps[each.writer] is not None and steps[each.reader] is not None
+        between = found.setdefault((each.writer, each.reader), _Between())
+        between.add(each.tensor, each.bytes + each.stored_bytes if is_known else None)
     return found
+
+
+def _without_bytes(names: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    return tuple((name, 0) for name in names)
 
 
 def _shared(
@@ -165,10 +163,6 @@ def _versions(calls: Sequence[Call]) -> Iterator[dict[str, int]]:
 
 def _bytes_read(step: KernelTrafficEstimate | None, name: str) -> int | None:
     return None if step is None else dict(step.reads)[name]
-
-
-def _bytes_written(step: KernelTrafficEstimate | None, name: str) -> int | None:
-    return None if step is None else dict(step.writes)[name]
 
 
 def _decision(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 
 from tilesight.capture.inductor.choices import PADDING
@@ -142,7 +142,7 @@ def _by_formula(step: KernelTrafficEstimate | None) -> Bytes | None:
     return None if step is None else Bytes(touched=moved_bytes([step]))
 
 
-def _kernel(region: CompiledRegion, call: Call, moved: Bytes | None, lines: Mapping[str, str]) -> Kernel:
+def _kernel(region: CompiledRegion, call: Call, moved: Bytes | None, lines: _Lines) -> Kernel:
     source = next((kernel.source for kernel in region.kernels if kernel.name == call.kernel), "")
     return Kernel(
         name=call.kernel,
@@ -178,15 +178,23 @@ def _not_decided(graph: CompiledGraph) -> tuple[str, ...]:
     )
 
 
-def _line_of_each_node(region: CompiledRegion) -> dict[str, str]:
-    """The user's file:line of each node of both graphs that has one."""
-    return {node.name: node.source for node in (*region.fx, *region.aten) if node.source}
+@dataclass(frozen=True)
+class _Lines:
+    """The user's file:line of each node that has one; the two graphs may give one name to different nodes."""
+
+    dynamo: Mapping[str, str]
+    aten: Mapping[str, str]
 
 
-def _user_lines(region: CompiledRegion, call: Call, line_of: Mapping[str, str]) -> tuple[str, ...]:
-    """The user's file:line of each FX node that the call implements."""
-    lines = [line_of[name] for name in call.nodes if name in line_of]
-    if not lines:
+def _line_of_each_node(region: CompiledRegion) -> _Lines:
+    dynamo, aten = ({node.name: node.source for node in nodes if node.source} for nodes in (region.fx, region.aten))
+    return _Lines(dynamo, aten)
+
+
+def _user_lines(region: CompiledRegion, call: Call, lines: _Lines) -> tuple[str, ...]:
+    """The user's file:line of each node that the call implements: its comment names Dynamo's, a buffer ATen's."""
+    found = [lines.dynamo.get(name) or lines.aten.get(name, "") for name in call.nodes]
+    if not any(found):
         origins = [name for buffer in call.writes for name in region.buffer_nodes.get(buffer, ())]
-        lines = [line_of[name] for name in origins if name in line_of]
-    return tuple(dict.fromkeys(lines))
+        found = [lines.aten.get(name, "") for name in origins]
+    return tuple(dict.fromkeys(filter(None, found)))

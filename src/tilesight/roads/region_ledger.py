@@ -115,7 +115,7 @@ def _renamed(step: KernelTrafficEstimate | None, names: dict[str, str]) -> Kerne
     def all_of(tensors: tuple[TensorBytes, ...]) -> tuple[TensorBytes, ...]:
         return tuple((names[name], size) for name, size in tensors)
 
-    return replace(step, reads=all_of(step.reads), writes=all_of(step.writes))
+    return replace(step, reads=all_of(step.reads), writes=all_of(step.writes), held=all_of(step.held))
 
 
 def _estimate(sizes: _Sizes, call: Call, accessed: Accessed) -> KernelTrafficEstimate | None:
@@ -125,7 +125,9 @@ def _estimate(sizes: _Sizes, call: Call, accessed: Accessed) -> KernelTrafficEst
     if len(sized[0]) < len(reads) or len(sized[1]) < len(writes):
         return None
     is_bound = not {*call.reads, *call.writes}.isdisjoint(call.chosen | accessed.chosen)
-    return KernelTrafficEstimate(call.kernel, tuple(sized[0]), tuple(sized[1]), is_bound)
+    whole = {name: sizes.of(name) or 0 for name, _ in (*sized[0], *sized[1])}
+    held = [(name, whole[name]) for name, size in dict((*sized[0], *sized[1])).items() if whole[name] > size]
+    return KernelTrafficEstimate(call.kernel, tuple(sized[0]), tuple(sized[1]), is_bound, tuple(held))
 
 
 def _least(held: int | None, passed: Mapping[str, int], accessed: Mapping[str, int], name: str) -> int | None:
