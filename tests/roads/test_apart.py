@@ -46,6 +46,22 @@ def test_the_time_is_the_bytes_over_the_targets_bandwidth() -> None:
         assert apart.predicted_us == pytest.approx(apart.bytes / (target(name).roof_gb_per_s * 1e9) * 1e6, rel=1e-3)
 
 
+def step_of_a_cache(cache: Tensor, new: Tensor, w: Tensor) -> Tensor:
+    cache[:, 0] = new
+    return (cache * w).sum(-1)
+
+
+def test_of_a_cache_with_a_new_row_that_row_alone_is_handed_on() -> None:
+    """16 caches of 1,024 rows of 64: the other rows are the graph's input, and are read on every road."""
+    seen = tilesight.observe(step_of_a_cache, "f32[16,1024,64],f32[16,64],f32[64]")
+    row, cache, sums, w = 4 * 16 * 64, 4 * 16 * 1024 * 64, 4 * 16 * 1024, 4 * 64
+    assert [kernel.kind for kernel in seen.kernels] == ["triton", "triton"]
+    assert seen.ledger.compiled_bytes == 2 * row + cache + w + sums
+    assert seen.ledger.ideal_bytes == 2 * row + cache - row + w + sums
+    assert [(each.bytes, each.read_by) for each in seen.ledger.round_trips] == [(row, (seen.kernels[1].name,))]
+    assert [(each.kernels, each.bytes) for each in seen.not_fused] == [((0, 1), row)]
+
+
 def two_reductions(x: Tensor) -> tuple[Tensor, Tensor]:
     y = torch.relu(x)
     return y * 2, y.sum(0).cumsum(0)

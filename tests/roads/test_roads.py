@@ -67,6 +67,22 @@ def test_observe_counts_the_bytes_of_both_roads(user_file: Path) -> None:
     assert (kernel.registers, kernel.predicted_us) == (None, None)
 
 
+def test_a_name_that_both_graphs_give_is_looked_up_in_dynamos(tmp_path: Path) -> None:
+    """ATen's first `add` is the layer norm's, of line 4; Dynamo's `add`, which the comment names, is that of line 5."""
+    path = tmp_path / "model.py"
+    path.write_text(
+        textwrap.dedent("""\
+            import torch
+
+            def normed_product(x, w, b):
+                h = torch.nn.functional.layer_norm(x, (256,), w, b)
+                return torch.mm(h, h.t()) + 1
+            """)
+    )
+    seen = observe(f"{path}:normed_product", "f32[256,256],f32[256],f32[256]")
+    assert [kernel.source_lines for kernel in seen.kernels] == [(f"{path}:4",), (f"{path}:5",), (f"{path}:5",)]
+
+
 def test_observe_asks_the_file_for_its_inputs(user_file: Path) -> None:
     assert observe(f"{user_file}:scale").inputs == ("f32[1000]", "f32[1000]")
 
