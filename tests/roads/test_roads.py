@@ -83,6 +83,36 @@ def test_a_name_that_both_graphs_give_is_looked_up_in_dynamos(tmp_path: Path) ->
     assert [kernel.source_lines for kernel in seen.kernels] == [(f"{path}:4",), (f"{path}:5",), (f"{path}:5",)]
 
 
+def test_a_mode_that_torch_does_not_have() -> None:
+    with pytest.raises(InputError, match=r"--mode: torch.compile has no mode 'max-autotun'; .* max-autotune"):
+        observe_spec("model.py:f", inputs=None, target="h200", mode="max-autotun", backward=False, dynamic=False)
+
+
+def test_a_function_without_a_result_moves_nothing_when_compiled(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text("def nothing(x):\n    x + 1\n")
+    seen = observe(f"{path}:nothing", "f32[16]")
+    assert (seen.ledger.eager_bytes, seen.ledger.compiled_bytes, seen.notes) == (128, 0, ())
+
+
+def test_a_branch_on_a_tensors_value_is_told_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text("def f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x.relu()\n")
+    (found,) = observe(f"{path}:f", "f32[16]").breaks
+    assert found.source == f"{path}:2"
+    assert found.reason.startswith("the code branches on a value that is known only when it runs, such as a tensor's (")
+
+
+def test_where_a_file_raises_is_told_of_a_relative_path_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "raises.py").write_text("import torch\nx = 1 / 0\n")
+    (tmp_path / "names.py").write_text("_hidden = 1\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"^raises.py:2: ZeroDivisionError: division by zero; mend the file$"):
+        observe("raises.py:f", "f32[16]")
+    with pytest.raises(InputError, match="expected FILE.py:NAME; the file has no public name$"):
+        observe("names.py", "f32[16]")
+
+
 def test_observe_asks_the_file_for_its_inputs(user_file: Path) -> None:
     assert observe(f"{user_file}:scale").inputs == ("f32[1000]", "f32[1000]")
 

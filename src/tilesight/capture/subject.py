@@ -177,7 +177,7 @@ def line_of(error: BaseException, path: Path) -> str:
     trace = error.__traceback__
     line = 0
     while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename) == path:
+        if Path(trace.tb_frame.f_code.co_filename).resolve() == path.resolve():
             line = trace.tb_lineno
         trace = trace.tb_next
     return f"{path}:{line}" if line else str(path)
@@ -194,10 +194,13 @@ def look_up(module: ModuleType, spec: Spec) -> Any:
             public = _public_names(module)
             near = ", ".join(difflib.get_close_matches(spec.name, public, n=3) or public[:8])
             if not spec.name:
-                raise InputError(
-                    "no name after the file", where=str(spec.path), expected=f"FILE.py:NAME, one of {near}"
-                )
-            raise InputError(f"no {spec.name!r} in it", where=str(spec.path), expected=f"a name such as {near}")
+                names = f", one of {near}" if near else "; the file has no public name"
+                raise InputError("no name after the file", where=str(spec.path), expected=f"FILE.py:NAME{names}")
+            raise InputError(
+                f"no {spec.name!r} in it",
+                where=str(spec.path),
+                expected=f"a name such as {near}" if near else "a name; the file has none that is public",
+            )
         found = getattr(found, part)
     return found
 

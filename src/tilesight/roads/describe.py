@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
 
 from tilesight.capture.inductor.choices import PADDING
@@ -12,6 +12,7 @@ from tilesight.capture.parts import Parts, find_parts
 from tilesight.ledger.graph import KernelTrafficEstimate, moved_bytes
 from tilesight.ledger.model import Bytes, KernelTraffic
 from tilesight.roads.apart import pairs_left_apart
+from tilesight.roads.behind import NodesBehind, group_of_each_call
 from tilesight.roads.links import link_all
 from tilesight.roads.model import Break, CompileTimes, Graph, GraphOp, Kernel, Observation
 from tilesight.roads.region_ledger import EagerRecord, copies_for_library_calls, estimates, labels, ledger_of
@@ -44,10 +45,10 @@ def describe_graph(
     steps = [step for region in graph.regions for step in estimates(region)]
     formulas = [_by_formula(step) for step in steps]
     counted = [None if each is None else each.bytes for each in traffic] or [None] * len(calls)
-    lines = {id(region): _line_of_each_node(region) for region in graph.regions}
+    lines = [each for region in graph.regions for each in _lines_of_each_call(region)]
     kernels = tuple(
-        replace(_kernel(region, call, seen or (None if call.is_triton else formula), lines[id(region)]), label=word)
-        for (region, call, word), seen, formula in zip(calls, counted, formulas, strict=True)
+        replace(_kernel(region, call, seen or (None if call.is_triton else formula), told), label=word)
+        for (region, call, word), seen, formula, told in zip(calls, counted, formulas, lines, strict=True)
     )
     return Observation(
         subject=subject,
@@ -142,14 +143,14 @@ def _by_formula(step: KernelTrafficEstimate | None) -> Bytes | None:
     return None if step is None else Bytes(touched=moved_bytes([step]))
 
 
-def _kernel(region: CompiledRegion, call: Call, moved: Bytes | None, lines: _Lines) -> Kernel:
+def _kernel(region: CompiledRegion, call: Call, moved: Bytes | None, lines: tuple[str, ...]) -> Kernel:
     source = next((kernel.source for kernel in region.kernels if kernel.name == call.kernel), "")
     return Kernel(
         name=call.kernel,
         kind="triton" if call.is_triton else "cpp" if source else "extern",
         ops=call.ops,
         source=source,
-        source_lines=_user_lines(region, call, lines),
+        source_lines=lines,
         parts=find_parts(source, call.kernel) if call.is_triton else Parts(),
         grid=call.grid,
         config=dict(call.config),
@@ -178,23 +179,22 @@ def _not_decided(graph: CompiledGraph) -> tuple[str, ...]:
     )
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """The user's file:line of each node that has one; the two graphs may give one name to different nodes."""
+def _lines_of_each_call(region: CompiledRegion) -> list[tuple[str, ...]]:
+    """The user's file:line of each node that a call implements.
 
-    dynamo: Mapping[str, str]
-    aten: Mapping[str, str]
-
-
-def _line_of_each_node(region: CompiledRegion) -> _Lines:
+    Those are ATen's nodes behind its group. Where no group is known, as in code from elsewhere, they are the nodes that
+    its comment names, which are Dynamo's: the two graphs may give one name to different nodes.
+    """
     dynamo, aten = ({node.name: node.source for node in nodes if node.source} for nodes in (region.fx, region.aten))
-    return _Lines(dynamo, aten)
-
-
-def _user_lines(region: CompiledRegion, call: Call, lines: _Lines) -> tuple[str, ...]:
-    """The user's file:line of each node that the call implements: its comment names Dynamo's, a buffer ATen's."""
-    found = [lines.dynamo.get(name) or lines.aten.get(name, "") for name in call.nodes]
-    if not any(found):
-        origins = [name for buffer in call.writes for name in region.buffer_nodes.get(buffer, ())]
-        found = [lines.aten.get(name, "") for name in origins]
-    return tuple(dict.fromkeys(filter(None, found)))
+    behind = NodesBehind(region)
+    homes = group_of_each_call(region) if region.groups else [-1] * len(region.calls)
+    found: list[tuple[str, ...]] = []
+    for call, home in zip(region.calls, homes, strict=True):
+        lines = [aten.get(name, "") for name in behind.group(region.groups[home])] if home >= 0 else []
+        if not any(lines):
+            lines = [dynamo.get(name) or aten.get(name, "") for name in call.nodes]
+        if not any(lines):
+            origins = [name for buffer in call.writes for name in region.buffer_nodes.get(buffer, ())]
+            lines = [aten.get(name, "") for name in origins]
+        found.append(tuple(dict.fromkeys(filter(None, lines))))
+    return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
+from torch._inductor import list_mode_options
 
 from tilesight.capture.eager import record_eager
 from tilesight.capture.inductor.graph import CompiledGraph
@@ -23,7 +25,7 @@ from tilesight.capture.subject import (
     with_fake_weights,
     without_weights,
 )
-from tilesight.errors import TilesightError
+from tilesight.errors import InputError, TilesightError
 from tilesight.ledger.model import KernelTraffic
 from tilesight.roads.compiled import execute_compiled, execute_training, traffic_by_call
 from tilesight.roads.describe import describe_graph
@@ -51,9 +53,10 @@ def observe_spec(
         target: name of a GPU; `cpu` or `gpu` for the real compilation on what is here
         mode, dynamic: torch.compile's
         backward: the backward graphs too; floating inputs are differentiated, and a module is in training mode
-    Raises:  InputError: when the file, the name, the inputs or the target can't be used
+    Raises:  InputError: when the file, the name, the inputs, the target or the mode can't be used
     """
     chosen = None if target in HERE else find_target(target)
+    check_mode(mode)
     parsed = parse_spec(spec)
     module = load(parsed)
     found = look_up(module, parsed)
@@ -84,13 +87,22 @@ def observe(
         target: name of a GPU; `cpu` or `gpu` for the real compilation on what is here
         mode, dynamic: torch.compile's
         backward: the backward graphs too; floating inputs are differentiated, and a module is in training mode
-    Raises:  InputError: when the function rejects the inputs or the target is unknown
+    Raises:  InputError: when the function rejects the inputs or the target or the mode is unknown
     """
+    check_mode(mode)
     specs = [spec for value in inputs for spec in _specs(value)]
     name = getattr(function, "__name__", type(function).__name__)
     if target in HERE:
         return observe_here(function, specs, target, name, mode=mode, dynamic=dynamic, backward=backward)
     return _observe(function, specs, find_target(target), name, Options(mode, dynamic, backward))
+
+
+def check_mode(mode: str | None) -> None:
+    """Raises: InputError: for a mode that torch.compile does not have"""
+    known = list(list_mode_options())
+    if mode is not None and mode not in known:
+        names = ", ".join(difflib.get_close_matches(mode, known, n=1) or known)
+        raise InputError(f"torch.compile has no mode {mode!r}", where="--mode", expected=f"one such as {names}")
 
 
 def _specs(value: Any) -> Sequence[Any]:

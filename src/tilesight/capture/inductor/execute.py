@@ -158,10 +158,10 @@ def load_wrapper(code: str, constants: Mapping[str, Any] | None = None) -> Calla
     """The wrapper's `call`, which takes the graph's inputs in a list and empties the list.
 
     Args:
-        code: Inductor's output code
+        code: Inductor's output code; empty of a graph without results, which it leaves out
         constants: values of the module's attributes that the code leaves to be filled in
     """
-    scope = executable(code)
+    scope = executable(code) if code else {"call": lambda inputs: []}
     scope.update(constants or {})
 
     def call(inputs: list[Any]) -> list[Any]:

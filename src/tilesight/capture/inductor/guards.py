@@ -50,6 +50,15 @@ def _artifact(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return str(about().get("name", "")) if about is not None else ""
 
 
+DYNAMOS_WORDS = {
+    "generic_jump": "the code branches on a value that is known only when it runs, such as a tensor's",
+    "step_unsupported": "a step of the code that Dynamo does not follow",
+    "store_attr": "an attribute is set in a way that Dynamo does not follow",
+    "comprehension_graph_break": "a comprehension that Dynamo does not follow",
+}
+"""Reasons for a graph break that Dynamo gives in one word."""
+
+
 def with_explanation(reason: str, text: str) -> str:
     """A graph break's reason with Dynamo's explanation behind it, where the text has one."""
     match = _EXPLANATION.search(text)
@@ -57,8 +66,10 @@ def with_explanation(reason: str, text: str) -> str:
 
 
 def break_reason(text: str) -> str:
-    """The first line of what Dynamo says of a graph break, with its explanation."""
-    return with_explanation(text.strip().splitlines()[0], text)
+    """The first line of what Dynamo says of a graph break, with its explanation; its own short words in a sentence."""
+    first = text.strip().splitlines()[0]
+    sentence = DYNAMOS_WORDS.get(first.split()[0])
+    return f"{sentence} ({first})" if sentence else with_explanation(first, text)
 
 
 def guard_leaves(tree: str) -> list[str]:
