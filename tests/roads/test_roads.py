@@ -109,7 +109,7 @@ def test_where_a_file_raises_is_told_of_a_relative_path_too(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"^raises.py:2: ZeroDivisionError: division by zero; mend the file$"):
         observe("raises.py:f", "f32[16]")
-    with pytest.raises(InputError, match="expected FILE.py:NAME; the file has no public name$"):
+    with pytest.raises(InputError, match=r"expected FILE\.py:NAME; the file has no public name$"):
         observe("names.py", "f32[16]")
 
 

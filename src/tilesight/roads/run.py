@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
-from tilesight.capture.inductor.on_engine import CompiledOnEngine, compiled_on_engine
+from tilesight.capture.inductor.on_engine import compiled_on_engine
 from tilesight.capture.launch_errors import explain_failure
 from tilesight.capture.launches import EngineSession
 from tilesight.capture.lent.lend import lend_missing_gpu
@@ -44,17 +44,13 @@ def run_script(script: str, args: Sequence[str], *, target: str, check: bool) ->
     if failure is not None and not observer.traces and not any(each.graphs for each in compiled):
         raise failure
     regions = tuple(
-        describe_graph(graph, subject=f"{path.name}:{_name(each)}", inputs=(), target=chosen)
+        describe_graph(graph, subject=f"{path.name}:{each.subject}", inputs=(), target=chosen)
         for each in compiled
         for graph in each.graphs
     )
     told = str(failure) if failure is not None else ""
     notes = (f"the script ended early: {told}",) if told else ()
     return ScriptRun(str(path), exit_code, tuple(observer.traces), regions, notes, told)
-
-
-def _name(compiled: CompiledOnEngine) -> str:
-    return getattr(compiled, "__name__", type(compiled).__name__)
 
 
 def _execute(path: Path, args: Sequence[str]) -> tuple[int, TilesightError | None]:

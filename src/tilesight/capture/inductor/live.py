@@ -62,32 +62,53 @@ class LiveLog:
         return self.events.block("kernels on the engine") if self.noted[position] <= 2 else contextlib.nullcontext()
 
 
-def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """A Dynamo back end: Inductor generates code for the target, and the engine runs it.
+_calling: list[LiveLog] = []
 
-    Args:
-        target: an NVIDIA target
-        log: gains a record for each graph, forward and backward
-        options: Inductor's configuration for these graphs
+
+@contextlib.contextmanager
+def logged_to(log: LiveLog) -> Generator[None]:
+    """While it lasts, what back ends compile goes to this log, whichever of the equal ones Dynamo asks."""
+    _calling.append(log)
+    try:
+        yield
+    finally:
+        _calling.remove(log)
+
+
+@dataclass(frozen=True, eq=False)
+class _LiveBackend:
+    """Equal to others of the same target and options, as torch's own back ends are: Dynamo keeps one piece of code for
+    them all, so layers of one class that are compiled one by one are compiled once.
     """
-    with quiet():
-        compile_fx: Any = import_module("torch._inductor.compile_fx")
-    patches = {**options, **_NO_CUDA_GRAPHS}
 
-    def inner_compile(*args: Any, **kwargs: Any) -> Any:
-        """Inductor's own; a backward graph may come here when nothing of ours is active any more."""
-        with hear_events(log.events), _for_target(target, log), _run_on_engine(log):
-            return compile_fx.compile_fx_inner(*args, **kwargs)
+    target: Target
+    log: LiveLog
+    options: Mapping[str, Any]
 
-    def backend(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _LiveBackend) and (self.target, self.options) == (other.target, other.options)
+
+    def __hash__(self) -> int:
+        return hash(self.target.name)
+
+    def __call__(self, graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        log = _calling[-1] if _calling else self.log
+        with quiet():
+            compile_fx: Any = import_module("torch._inductor.compile_fx")
+
+        def inner_compile(*args: Any, **kwargs: Any) -> Any:
+            """Inductor's own; a backward graph may come here when nothing of ours is active any more."""
+            with hear_events(log.events), _for_target(self.target, log), _run_on_engine(log):
+                return compile_fx.compile_fx_inner(*args, **kwargs)
+
         first = len(log.recorded)
         front = Recorded(read_nodes(graph_module.graph), graph_break(graph_module))
         front.input_sources = input_sources(graph_module.graph)
         move_graph(graph_module)
         try:
-            with _for_target(target, log):
+            with _for_target(self.target, log):
                 compiled = compile_fx.compile_fx(
-                    graph_module, move_inputs(example_inputs), inner_compile=inner_compile, config_patches=patches
+                    graph_module, move_inputs(example_inputs), inner_compile=inner_compile, config_patches=self.options
                 )
         except dynamos_own():
             raise
@@ -97,7 +118,16 @@ def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Ca
             record.fx, record.graph_break, record.input_sources = front.fx, front.graph_break, front.input_sources
         return compiled
 
-    return backend
+
+def live_backend(target: Target, log: LiveLog, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """A Dynamo back end: Inductor generates code for the target, and the engine runs it.
+
+    Args:
+        target: an NVIDIA target
+        log: gains a record for each graph, forward and backward, but for those of a call that is `logged_to` another
+        options: Inductor's configuration for these graphs
+    """
+    return _LiveBackend(target, log, {**options, **_NO_CUDA_GRAPHS})
 
 
 def _explained(error: Exception) -> TilesightError:

@@ -18,7 +18,7 @@ from tilesight.capture.inductor.execute import run_wrapper
 from tilesight.capture.inductor.graph import CompiledGraph, CompiledRegion
 from tilesight.capture.inductor.guards import HeardGuards, hear_guards
 from tilesight.capture.inductor.kernels import with_configs, with_grids
-from tilesight.capture.inductor.live import LiveLog, live_backend
+from tilesight.capture.inductor.live import LiveLog, live_backend, logged_to
 from tilesight.capture.inductor.record import Recorded, region_of
 from tilesight.capture.inductor.timeline import Event, hear_events, timeline_of
 from tilesight.capture.inputs import fake_inputs, fake_mode
@@ -127,7 +127,12 @@ class CompiledOnEngine:
         heard, told = len(self._log.events.events), HeardGuards()
         started = perf_counter()
         try:
-            with hear_events(self._log.events), hear_guards(told), self._log.events.block("call"):
+            with (
+                hear_events(self._log.events),
+                hear_guards(told),
+                self._log.events.block("call"),
+                logged_to(self._log),
+            ):
                 return self._compiled(*args, **kwargs)
         except Exception as error:
             cause = innermost(error)
@@ -140,6 +145,22 @@ class CompiledOnEngine:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_function"], name)
+
+    def as_torch_returns_it(self) -> Any:
+        """Of a module the module that torch.compile makes of it, whose forward comes here; else itself."""
+        if not isinstance(self._function, torch.nn.Module):
+            return self
+        module: Any = self._compiled
+        self._compiled, module.forward = module.forward, self
+        return module
+
+    @property
+    def subject(self) -> str:
+        """What was compiled, by name: of a module its class."""
+        function = self._function
+        if getattr(function, "__name__", "") in ("_call_impl", "_wrapped_call_impl", "forward"):
+            function = getattr(function, "__self__", function)  # `module.compile()` compiles its call
+        return str(getattr(function, "__name__", type(function).__name__))
 
     def _note_call(self, ran: Sequence[int], call: _Span) -> None:
         heard = call.heard
@@ -219,7 +240,7 @@ def compiled_on_engine(target: Target) -> Generator[list[CompiledOnEngine]]:
             options=options.get("options"),
         )
         made.append(compiled)
-        return compiled
+        return compiled.as_torch_returns_it()
 
     real_compile = torch.compile
     torch.compile = compile_for_engine

@@ -90,7 +90,11 @@ def _compile_apart(compile_: Callable[..., Any], marks: Marks, suspended: Suspen
     def compile_lent(model: Any = None, **options: Any) -> Any:
         if model is None:
             return lambda function: compile_lent(function, **options)
-        return _CompiledApart(compile_(model, **options), model, marks, suspended)
+        compiled = compile_(model, **options)
+        if not isinstance(compiled, torch.nn.Module):
+            return _CompiledApart(compiled, model, marks, suspended)
+        compiled.forward = _CompiledApart(compiled.forward, model, marks, suspended)  # a module stays one
+        return compiled
 
     return compile_lent
 
