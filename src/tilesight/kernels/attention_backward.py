@@ -382,12 +382,11 @@ def constants_of(plan: AttentionPlan, edges: bool, *given: Any) -> tuple[Any, ..
     """What both kernels take from `bias_b` on."""
     query, _, value, *_, bias, q_starts, _, _, left, right = given
     kind = 0 if bias is None else 1 if bias.dtype == torch.bool else 2
-    has_left, has_right = left < UNBOUNDED, right < UNBOUNDED
     shape = 0 if q_starts is None else triton.next_power_of_2(max(1, q_starts.numel() - 1))
     head, head_v = query.shape[3], value.shape[3]
     return (
         *((0, 0, 0, 0) if bias is None else bias.stride()), plan.block_m, plan.block_n, head, head_block(head), head_v,
-        head_block(head_v), has_left, has_right, kind, edges or kind > 0 or shape > 0, shape,
+        head_block(head_v), left < UNBOUNDED, right < UNBOUNDED, kind, edges or kind > 0 or shape > 0, shape,
         plan.is_tma, precision_of(query.dtype),
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tilesight.capture.compiled_kernels import active_driver
-from tilesight.capture.transforms import is_transformed
+from tilesight.capture.transforms import is_observed
 from tilesight.kernels.launching import listening
 
 MOST_REMEMBERED = 4096
@@ -34,7 +34,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Layout = tuple[int | None, tuple[int, ...], tuple[int, ...], torch.dtype]
 """Which tensor it lies like, where `torch.empty_like` makes it; shape, strides and dtype."""
-_C: Any = torch._C
 
 
 def remembered(function: Callable[P, R], state: Callable[[], Any] | None = None) -> Callable[P, R]:
@@ -47,7 +46,7 @@ def remembered(function: Callable[P, R], state: Callable[[], Any] | None = None)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if torch.compiler.is_compiling() or not _is_plain():
+        if torch.compiler.is_compiling() or listening.launches is not None or is_observed():
             return function(*args, **kwargs)
         tensors: list[torch.Tensor] = []
         try:
@@ -69,19 +68,6 @@ def remembered(function: Callable[P, R], state: Callable[[], Any] | None = None)
         return result
 
     return call
-
-
-def _is_plain() -> bool:
-    """Whether nobody looks at, records or changes what operators of torch do."""
-    return not (
-        listening.launches is not None
-        or is_transformed()
-        or _C._len_torch_dispatch_stack()
-        or _C._len_torch_function_stack()
-        or _C._get_tracing_state()
-        or _C._autograd._profiler_enabled()
-        or _C._is_any_autocast_enabled()
-    )
 
 
 def _kind_of(args: Sequence[Any], kwargs: Mapping[str, Any], tensors: list[torch.Tensor]) -> tuple[Any, ...] | None:

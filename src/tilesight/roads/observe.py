@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
-from torch._inductor import list_mode_options
 
 from tilesight.capture.eager import record_eager
+from tilesight.capture.inductor.compile import known_modes
 from tilesight.capture.inductor.graph import CompiledGraph
 from tilesight.capture.inductor.on_engine import ask_gradients, capture
 from tilesight.capture.inductor.pretend import pretend
@@ -99,7 +99,7 @@ def observe(
 
 def check_mode(mode: str | None) -> None:
     """Raises: InputError: for a mode that torch.compile does not have"""
-    known = list(list_mode_options())
+    known = known_modes()
     if mode is not None and mode not in known:
         names = ", ".join(difflib.get_close_matches(mode, known, n=1) or known)
         raise InputError(f"torch.compile has no mode {mode!r}", where="--mode", expected=f"one such as {names}")

@@ -179,6 +179,12 @@ def _joined(front: Recorded, made: Sequence[Recorded]) -> list[Recorded]:
     return list(made)
 
 
+def known_modes() -> list[str]:
+    """The modes of torch.compile."""
+    inductor: Any = import_module("torch._inductor")
+    return list(inductor.list_mode_options())
+
+
 def mode_options(mode: str) -> dict[str, Any]:
     """Inductor's configuration for a mode of torch.compile."""
     inductor: Any = import_module("torch._inductor")
