@@ -31,7 +31,7 @@ class Count:
 
     def whole(self, function: Callable[..., Any], *args: Any) -> Any:
         with self._patch.context() as patch:
-            patch.setattr(remembered, "_is_plain", lambda: False)
+            patch.setattr(remembered, "is_observed", lambda: True)
             return function(*args)
 
 
